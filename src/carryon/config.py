@@ -1,0 +1,194 @@
+"""What a data set is, as frozen values that are checked whole before anything is built.
+
+The names a config may use are literals here, so that a recipe is checked without loading what it
+names; a test compares them with the registries.
+"""
+
+import typing
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from .errors import BadConfig, did_you_mean
+
+OperationName = Literal["add", "subtract", "multiply", "sine", "sqrt"]
+FormatName = Literal[
+    "plain",
+    "plain_wrapped",
+    "plain_padded",
+    "reverse",
+    "reverse_unwrapped",
+    "simplified_scratchpad",
+    "detailed_scratchpad",
+    "detailed_scratchpad_v2",
+    "hosted_plain",
+    "hosted_reverse",
+    "hosted_simplified_scratchpad",
+    "hosted_detailed_scratchpad",
+]
+SamplerName = Literal[
+    "uniform", "balanced_digits", "balanced_carries", "balanced", "balanced_lengths", "equal_lengths", "revealed"
+]
+TokenizerName = Literal["characters", "ascii", "gpt2"]
+FormName = Literal["txt", "jsonl", "parquet", "hf", "openai", "openai_prompt"]
+Noise = Literal["none", "A", "C", "both"]
+
+MAX_DIGITS = 2_000
+"""Longest operand. Python converts at most 4,300 digits by default, and a product has twice its operands' digits."""
+MAX_EXAMPLES = 100_000_000
+"""Largest data set: past this a file is the wrong shape, and endless sampling the right one."""
+
+
+def choices(names: Any) -> tuple[str, ...]:
+    """The names of a Literal: choices(FormatName) == ("plain", …)."""
+    return typing.get_args(names)
+
+
+class Config(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class FormatConfig(Config):
+    name: FormatName = "reverse"
+    spaces: bool = False
+    """A space between neighbouring digits, so that a BPE tokenizer sees every digit alone."""
+    stop: str | None = Field(default=None, min_length=1, max_length=16)
+    """Text that ends a completion, in the place of its newline."""
+    noise: Noise = "none"
+    """simplified_scratchpad: make the digit sums (A), the carries (C) or both random; the final answer stays right."""
+    width: int = Field(default=3, ge=1, le=MAX_DIGITS)
+    """plain_padded: digits that operands are padded to; answers get one more."""
+
+    @model_validator(mode="after")
+    def _options_belong_to_the_format(self) -> Self:
+        if self.noise != "none" and self.name != "simplified_scratchpad":
+            raise ValueError(f"noise exists for simplified_scratchpad only, not for {self.name}")
+        if "width" in self.model_fields_set and self.width != 3 and self.name != "plain_padded":
+            raise ValueError(f"width exists for plain_padded only, not for {self.name}")
+        if self.name.startswith("hosted_") and (self.spaces or self.stop is not None):
+            raise ValueError(f"{self.name} has its own spaces and stop mark: leave both options out")
+        if self.stop is not None and any(mark in "0123456789-. " for mark in self.stop):
+            raise ValueError(f"stop mark {self.stop!r} could be part of an answer: use something like '###'")
+        return self
+
+
+class ExcludeConfig(Config):
+    """What training never sees. Tests keep all of it: that is their point."""
+
+    numbers: int = Field(default=0, ge=0, le=1_000_000)
+    """How many numbers of full length to hide."""
+    choice: Literal["random", "rarest"] = "random"
+    """Which ones: random, or the least frequent operands of the training set (what the paper's authors really did)."""
+    listed: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """Numbers to hide by name, beside the chosen ones."""
+    digit: int | None = Field(default=None, ge=0, le=9)
+    """A digit to hide at `position`."""
+    position: int | None = Field(default=None, ge=1, le=MAX_DIGITS)
+    """1 is the lowest digit."""
+    lengths: tuple[Annotated[int, Field(ge=1, le=MAX_DIGITS)], ...] = ()
+    """Operands with this many digits are hidden."""
+
+    @model_validator(mode="after")
+    def _digit_and_position_go_together(self) -> Self:
+        if (self.digit is None) != (self.position is None):
+            raise ValueError("exclude.digit and exclude.position go together: give both or neither")
+        return self
+
+    @property
+    def is_empty(self) -> bool:
+        return self == ExcludeConfig()
+
+
+def _name_alone(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+class DataConfig(Config):
+    operation: OperationName = "add"
+    base: int = Field(default=10, ge=2, le=10)
+    digits: int = Field(default=3, ge=1, le=MAX_DIGITS)
+    """Longest operand of the integer operations."""
+    table: int | None = Field(default=None, ge=2, le=1_000_000)
+    """revealed: operands are 0 … table-1."""
+    format: Annotated[FormatConfig, BeforeValidator(_name_alone)] = FormatConfig()
+    sampler: SamplerName | None = None
+    """None: balanced for the integer operations, uniform for sine and sqrt."""
+    num_examples: int = Field(default=10_000, ge=1, le=MAX_EXAMPLES)
+    """Training examples; with endless sampling, the size of the blocks it comes in."""
+    exclude: ExcludeConfig = ExcludeConfig()
+    num_test: int | None = Field(default=None, ge=0, le=MAX_EXAMPLES)
+    """None: 10,000, or 60 % of a domain too small for that."""
+    num_validation: int | None = Field(default=None, ge=0, le=MAX_EXAMPLES)
+    """None: 1,000, or 10 % of a domain too small for that."""
+    test_sampler: Literal["uniform", "equal_lengths"] = "uniform"
+    """equal_lengths: as many test problems of every length, for length generalization."""
+    split_seed: int = Field(default=0, ge=0)
+    """Which test and validation sets. The training sample has its own seed, which belongs to the run."""
+
+    @property
+    def is_integer(self) -> bool:
+        return self.operation in ("add", "subtract", "multiply")
+
+    @property
+    def sampler_name(self) -> SamplerName:
+        return self.sampler or ("balanced" if self.is_integer else "uniform")
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        problems = []
+        if not self.is_integer and self.base != 10:
+            problems.append(f"{self.operation} exists in base 10 only, not {self.base}")
+        if not self.is_integer and not self.exclude.is_empty:
+            problems.append(f"exclusions exist for the integer operations only, not for {self.operation}")
+        if (self.table is None) == (self.sampler == "revealed"):
+            problems.append("table goes with sampler revealed, and the other way round")
+        if self.format.name == "plain_padded" and self.is_integer and self.format.width < self.digits:
+            problems.append(
+                f"format.width {self.format.width} is too narrow for {self.digits}-digit operands: "
+                f"set it to {self.digits}"
+            )
+        if self.exclude.digit is not None and self.exclude.digit >= self.base:
+            problems.append(f"exclude.digit {self.exclude.digit} is not a digit of base {self.base}")
+        if self.exclude.position is not None and self.exclude.position > self.digits:
+            problems.append(f"exclude.position {self.exclude.position} lies beyond {self.digits}-digit operands")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+
+C = TypeVar("C", bound=Config)
+
+
+def load(kind: type[C], values: Mapping[str, Any]) -> C:
+    """`values` as a config of this kind; all that is wrong with them at once, as one BadConfig."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise BadConfig("; ".join(_explain(kind, dict(e)) for e in error.errors(include_url=False))) from None
+
+
+def _explain(kind: type[Config], error: dict[str, Any]) -> str:
+    path = ".".join(str(part) for part in error["loc"])
+    given = error.get("input")
+    match error["type"]:
+        case "literal_error":
+            names = [name.strip(" '") for name in error["ctx"]["expected"].replace(" or ", ",").split(",")]
+            return f"unknown {path} {given!r}{did_you_mean(given, names)}; choose from {', '.join(sorted(names))}"
+        case "extra_forbidden":
+            known = _fields_at(kind, error["loc"][:-1])
+            return f"unknown key {path}{did_you_mean(error['loc'][-1], known)}; choose from {', '.join(sorted(known))}"
+        case "value_error":
+            return str(error["ctx"]["error"])
+        case _:
+            return f"{path}: {error['msg'][0].lower()}{error['msg'][1:]}, not {given!r}"
+
+
+def _fields_at(kind: type[Config], path: tuple[int | str, ...]) -> list[str]:
+    for part in path:
+        field = kind.model_fields.get(str(part))
+        inner = field.annotation if field else None
+        if not (isinstance(inner, type) and issubclass(inner, Config)):
+            return []
+        kind = inner
+    return list(kind.model_fields)
