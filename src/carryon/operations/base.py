@@ -1,0 +1,189 @@
+"""What is true: an operation, and a problem posed with it."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from ..config import MAX_DIGITS
+from ..errors import BadOperand
+from .decimals import decimal_text, parse_decimal
+from .digits import Whole, to_text
+from .domains import Line, Pairs
+
+
+class Problem(NamedTuple):
+    """An operation and its operands as canonical text: Problem(Addition(), ("128", "367"))."""
+
+    operation: "Operation"
+    operands: tuple[str, ...]
+
+    @property
+    def question(self) -> str:
+        """128+367"""
+        return self.operation.question(self.operands)
+
+    @property
+    def answer(self) -> str:
+        """495"""
+        return self.operation.answer(self.operands)
+
+
+@dataclass(frozen=True)
+class Operation(ABC):
+    base: int = 10
+
+    name: ClassVar[str]
+
+    def problem(self, *operands: object) -> Problem:
+        """A problem from operands somebody typed; BadOperand says what is wrong with them."""
+        return Problem(self, self.check(operands))
+
+    @abstractmethod
+    def check(self, operands: Iterable[object]) -> tuple[str, ...]:
+        """The operands if they are canonical text inside the domain, else BadOperand."""
+
+    @abstractmethod
+    def question(self, operands: tuple[str, ...]) -> str:
+        """How the problem is asked: 128+367, sin(0.5)."""
+
+    @abstractmethod
+    def parse(self, question: str) -> tuple[str, ...] | None:
+        """The operands of a question, unchecked; None if it does not ask this operation."""
+
+    @abstractmethod
+    def answer(self, operands: tuple[str, ...]) -> str:
+        """The exact answer."""
+
+    @abstractmethod
+    def steps(self, operands: tuple[str, ...]) -> list[Any]:
+        """The worked steps, as the scratchpad formats need them."""
+
+
+class IntegerOperation(Operation):
+    """Two whole numbers without sign, any number of digits, written in `base`."""
+
+    symbol: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.base <= 10:
+            raise BadOperand(f"base {self.base} is not supported: choose 2 to 10")
+
+    @staticmethod
+    @abstractmethod
+    def compute(a: int, b: int) -> int: ...
+
+    @abstractmethod
+    def carries(self, a: Whole, b: Whole) -> Whole:
+        """How many times a digit passes something on to the next higher one."""
+
+    def domain(self, digits: int) -> Pairs:
+        """All pairs of numbers with at most this many digits."""
+        return Pairs(self.base**digits, self.base)
+
+    def numbers(self, operands: tuple[str, ...]) -> tuple[int, int]:
+        a, b = operands
+        return int(a, self.base), int(b, self.base)
+
+    def check(self, operands: Iterable[object]) -> tuple[str, ...]:
+        operands = tuple(str(o) if isinstance(o, int) and not isinstance(o, bool) else o for o in operands)
+        if len(operands) != 2:
+            raise BadOperand(f"{self.name} takes 2 operands, not {len(operands)}: {list(operands)}")
+        return tuple(self._check_number(operand) for operand in operands)
+
+    def _check_number(self, operand: object) -> str:
+        if not (isinstance(operand, str) and operand.isascii() and operand.isdigit()):
+            raise BadOperand(
+                f"operand {_short(operand)} of {self.name} is not a whole number without sign, such as 128"
+            )
+        if len(operand) > MAX_DIGITS:
+            raise BadOperand(
+                f"operand {_short(operand)} of {self.name} has {len(operand):,} digits; at most {MAX_DIGITS:,}"
+            )
+        if any(digit >= str(self.base) for digit in operand) and self.base < 10:
+            raise BadOperand(f"operand {_short(operand)} of {self.name} has digits that base {self.base} does not have")
+        if operand != "0" and operand.startswith("0"):
+            raise BadOperand(
+                f"operand {_short(operand)} of {self.name} has leading zeros: write {operand.lstrip('0') or '0'}"
+            )
+        return operand
+
+    def question(self, operands: tuple[str, ...]) -> str:
+        return f"{operands[0]}{self.symbol}{operands[1]}"
+
+    def parse(self, question: str) -> tuple[str, ...] | None:
+        match = re.fullmatch(rf"([0-9]+){re.escape(self.symbol)}([0-9]+)", question)
+        return match.groups() if match else None
+
+    def answer(self, operands: tuple[str, ...]) -> str:
+        return to_text(self.compute(*self.numbers(operands)), self.base)
+
+
+class DecimalFunction(Operation):
+    """A function of one decimal number with at most four decimals; answers are floored to four decimals."""
+
+    symbol: ClassVar[str]
+    domain: ClassVar[Line]
+
+    @staticmethod
+    @abstractmethod
+    def compute(value: int) -> int:
+        """The answer's ten-thousandths for an operand's, floored: exact, because binary floats drift."""
+
+    def __post_init__(self) -> None:
+        if self.base != 10:
+            raise BadOperand(f"{self.name} exists in base 10 only, not {self.base}")
+
+    def value(self, operands: tuple[str, ...]) -> int:
+        value = parse_decimal(operands[0])
+        assert value is not None
+        return value
+
+    def check(self, operands: Iterable[object]) -> tuple[str, ...]:
+        operands = tuple(operands)
+        if len(operands) != 1:
+            raise BadOperand(f"{self.name} takes 1 operand, not {len(operands)}: {list(operands)}")
+        (operand,) = operands
+        value = parse_decimal(operand) if isinstance(operand, str) else None
+        if value is None:
+            raise BadOperand(
+                f"operand {_short(operand)} of {self.name} is not a decimal as text, "
+                "such as '0.5' or '1.0' (one to four decimals, no trailing zeros)"
+            )
+        if not self.domain.first <= value <= self.domain.last:
+            low, high = decimal_text(self.domain.first), decimal_text(self.domain.last)
+            raise BadOperand(f"operand {_short(operand)} of {self.name} is out of range: {low} to {high}")
+        return (str(operand),)
+
+    def question(self, operands: tuple[str, ...]) -> str:
+        return f"{self.symbol}({operands[0]})"
+
+    def parse(self, question: str) -> tuple[str, ...] | None:
+        match = re.fullmatch(rf"{self.symbol}\((-?[0-9.]+)\)", question)
+        return match.groups() if match else None
+
+    def answer(self, operands: tuple[str, ...]) -> str:
+        return decimal_text(self.compute(self.value(operands)))
+
+
+class DigitStep(NamedTuple):
+    """One column of a sum or a difference, lowest first: 8+7+0=15 gives digit 5 and carry 1."""
+
+    left: int
+    right: int
+    carry_in: int
+    total: int
+    digit: int
+    carry_out: int
+
+
+def columns(a: str, b: str) -> list[tuple[int, int]]:
+    """The digits of two numbers side by side, lowest first, the shorter one filled with zeros."""
+    width = max(len(a), len(b))
+    return [(int(x), int(y)) for x, y in zip(reversed(a.zfill(width)), reversed(b.zfill(width)), strict=True)]
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}…{text[-1]}"

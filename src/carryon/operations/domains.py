@@ -1,0 +1,107 @@
+"""All the problems there are, numbered.
+
+A problem's number in its domain is its *code*. Samplers, splits and overlaps work on arrays of codes,
+which are quick to draw, compare and keep; text appears only when an example is written.
+
+    Pairs(limit=1000)      128 and 367  <->  code 128367
+    Line(-15707, 15707)    sin(-1.5707) <->  code 0
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..rng import Label
+from .decimals import decimal_text
+from .digits import num_digits, to_text
+
+Codes = NDArray[Any]
+"""int64 where the domain's codes fit, otherwise Python integers in an array of dtype object."""
+
+
+class Domain(ABC):
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many problems there are; codes run from 0 to size-1."""
+
+    @property
+    @abstractmethod
+    def key(self) -> tuple[Label, ...]:
+        """What names this domain's random streams."""
+
+    @abstractmethod
+    def operands(self, codes: Codes) -> Iterator[tuple[str, ...]]:
+        """The canonical text of each code's operands."""
+
+    def codes(self, values: Iterable[int]) -> Codes:
+        return np.array(list(values), np.int64 if self.size < 2**63 else object)
+
+
+@dataclass(frozen=True)
+class Pairs(Domain):
+    """Two whole numbers below `limit`, each written in `base`."""
+
+    limit: int
+    base: int = 10
+
+    @property
+    def size(self) -> int:
+        return self.limit**2
+
+    @property
+    def key(self) -> tuple[Label, ...]:
+        return ("pairs", self.limit, self.base)
+
+    def split(self, codes: Codes) -> tuple[Codes, Codes]:
+        return codes // self.limit, codes % self.limit
+
+    def join(self, a: Codes, b: Codes) -> Codes:
+        dtype = np.int64 if self.size < 2**63 else object
+        codes: Codes = a.astype(dtype) * self.limit + b.astype(dtype)
+        return codes
+
+    def operands(self, codes: Codes) -> Iterator[tuple[str, ...]]:
+        a, b = (numbers.tolist() for numbers in self.split(codes))
+        if self.base == 10:
+            return zip(map(str, a), map(str, b), strict=True)
+        return ((to_text(x, self.base), to_text(y, self.base)) for x, y in zip(a, b, strict=True))
+
+    def code(self, operands: tuple[str, ...]) -> int:
+        a, b = operands
+        return int(a, self.base) * self.limit + int(b, self.base)
+
+    def lengths(self, codes: Codes) -> tuple[Codes, Codes]:
+        a, b = self.split(codes)
+        return num_digits(a, self.base), num_digits(b, self.base)
+
+    def longest(self, codes: Codes) -> Codes:
+        """Digits of the larger operand."""
+        return np.maximum(*self.lengths(codes))
+
+    def swapped(self, codes: Codes) -> Codes:
+        a, b = self.split(codes)
+        return self.join(b, a)
+
+
+@dataclass(frozen=True)
+class Line(Domain):
+    """One decimal number, from `first` to `last` ten-thousandths."""
+
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def key(self) -> tuple[Label, ...]:
+        return ("line", self.first, self.last)
+
+    def operands(self, codes: Codes) -> Iterator[tuple[str, ...]]:
+        return ((decimal_text(code + self.first),) for code in codes.tolist())
