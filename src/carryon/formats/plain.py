@@ -1,0 +1,109 @@
+"""Formats that write the answer and nothing else."""
+
+from ..errors import BadOperand
+from ..operations import IntegerOperation, Problem
+from .base import EVERY, INTEGER, Format, without_leading_zeros
+
+
+class Plain(Format):
+    """The way people write it.
+
+        128+367=495       is written   "128+367="       "495\\n"
+        sin(0.5)=0.4794   is written   "sin(0.5)="      "0.4794\\n"
+
+    The first digit written depends on every digit of both operands, which makes this format hard to learn.
+    """
+
+    name = "plain"
+    operations = EVERY
+
+    def work(self, problem: Problem, draw: int) -> tuple[str, str]:
+        answer = problem.answer
+        return answer, answer
+
+
+class PlainWrapped(Format):
+    """Plain between `$` marks, which show where an example starts and stops.
+
+    128+367=495   is written   "$128+367="   "495$\\n"
+    """
+
+    name = "plain_wrapped"
+    operations = INTEGER
+    before = "$"
+    tail = "$\n"
+
+    def work(self, problem: Problem, draw: int) -> tuple[str, str]:
+        answer = problem.answer
+        return answer, answer
+
+
+class Reverse(Format):
+    """The answer's digits lowest first, between `$` marks.
+
+        128+367=495    is written   "$128+367="   "594$\\n"
+        128-367=-239   is written   "$128-367="   "932-$\\n"
+
+    A model that writes left to right then meets each carry before it needs it.
+    """
+
+    name = "reverse"
+    operations = INTEGER
+    before = "$"
+    tail = "$\n"
+
+    def work(self, problem: Problem, draw: int) -> tuple[str, str]:
+        answer = problem.answer
+        return answer[::-1], answer
+
+    def number(self, text: str) -> str | None:
+        return super().number(text[::-1])
+
+
+class ReverseUnwrapped(Format):
+    """Reverse without the `$` marks.
+
+    128+367=495   is written   "128+367="   "594\\n"
+    """
+
+    name = "reverse_unwrapped"
+    operations = INTEGER
+
+    def work(self, problem: Problem, draw: int) -> tuple[str, str]:
+        answer = problem.answer
+        return answer[::-1], answer
+
+    def number(self, text: str) -> str | None:
+        return super().number(text[::-1])
+
+
+class PlainPadded(Format):
+    """Operands padded with zeros to `width` digits, the answer to one more.
+
+        112+29=141   is written   "112+029="   "0141\\n"
+
+    Every digit then stands at a fixed place. `read` gives back the number itself, 141.
+    """
+
+    name = "plain_padded"
+    operations = ("add",)
+
+    def ask(self, problem: Problem) -> str:
+        width = self.config.width
+        if max(map(len, problem.operands)) > width:
+            raise BadOperand(f"{problem.question} does not fit plain_padded with width {width}: raise the width")
+        a, b = (operand.zfill(width) for operand in problem.operands)
+        assert isinstance(problem.operation, IntegerOperation)
+        return f"{a}{problem.operation.symbol}{b}{self.behind}"
+
+    def asked(self, prompt: str) -> str | None:
+        question = super().asked(prompt)
+        return question and "+".join(map(without_leading_zeros, question.split("+")))
+
+    def work(self, problem: Problem, draw: int) -> tuple[str, str]:
+        answer = problem.answer
+        return answer.zfill(self.config.width + 1), answer
+
+    def number(self, text: str) -> str | None:
+        number = super().number(text)
+        return number and without_leading_zeros(number)
