@@ -1,0 +1,250 @@
+"""Classes of problems one can draw from: two-digit problems, problems with three carries, …
+
+A stratum knows how many problems it holds and draws them uniformly. Small ones are listed; large ones are
+drawn by construction, never by waiting for luck: among 20-digit sums one in 200,000 has 20 carries.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+
+from ..operations import Codes, Domain, Pairs
+from ..operations.digits import carries_of_sum
+from ..rng import Stream
+
+LISTABLE = 2**21
+"""Strata up to this size are kept as a list of codes: all of three-digit arithmetic is."""
+_LISTABLE_BIG = 2**14
+"""The same where codes outgrow 64 bits and are Python integers."""
+
+
+def is_listable(domain: Domain, size: int) -> bool:
+    return size <= (LISTABLE if domain.size < 2**63 else _LISTABLE_BIG)
+
+
+class Stratum(ABC):
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many problems it holds."""
+
+    @abstractmethod
+    def draw(self, stream: Stream, count: int) -> Codes:
+        """`count` problems, uniform, repeats included."""
+
+
+@dataclass(frozen=True, eq=False)
+class Listed(Stratum):
+    codes: Codes
+
+    @property
+    def size(self) -> int:
+        return len(self.codes)
+
+    def draw(self, stream: Stream, count: int) -> Codes:
+        drawn: Codes = self.codes[stream.below(self.size, count)]
+        return drawn
+
+
+@dataclass(frozen=True)
+class Whole(Stratum):
+    """Every problem of the domain."""
+
+    domain: Domain
+
+    @property
+    def size(self) -> int:
+        return self.domain.size
+
+    def draw(self, stream: Stream, count: int) -> Codes:
+        return stream.below(self.size, count)
+
+
+@dataclass(frozen=True)
+class Lengths(Stratum):
+    """One operand with `short` digits and one with `long`, in either order. Zero is a one-digit number."""
+
+    domain: Pairs
+    short: int
+    long: int
+
+    @property
+    def size(self) -> int:
+        both: int = self._count(self.short) * self._count(self.long)
+        return both if self.short == self.long else 2 * both
+
+    def _first(self, length: int) -> int:
+        return 0 if length == 1 else int(self.domain.base ** (length - 1))
+
+    def _count(self, length: int) -> int:
+        return int(self.domain.base**length) - self._first(length)
+
+    def draw(self, stream: Stream, count: int) -> Codes:
+        a = stream.below(self._count(self.short), count) + self._first(self.short)
+        b = stream.below(self._count(self.long), count) + self._first(self.long)
+        swap = stream.below(2, count) == 1
+        return self.domain.join(np.where(swap, b, a), np.where(swap, a, b))
+
+    def codes(self) -> Codes:
+        a = np.arange(self._count(self.short)) + self._first(self.short)
+        b = np.arange(self._count(self.long)) + self._first(self.long)
+        codes = self.domain.join(np.repeat(a, len(b)), np.tile(b, len(a)))
+        return codes if self.short == self.long else np.concatenate([codes, self.domain.swapped(codes)])
+
+
+@dataclass(frozen=True)
+class Longest(Stratum):
+    """The larger operand has `least` to `most` digits."""
+
+    domain: Pairs
+    least: int
+    most: int
+
+    @property
+    def size(self) -> int:
+        return int(self.domain.base ** (2 * self.most)) - self._shorter**2
+
+    @property
+    def _shorter(self) -> int:
+        """Numbers below this have too few digits; zero has one."""
+        return 0 if self.least == 1 else int(self.domain.base ** (self.least - 1))
+
+    def draw(self, stream: Stream, count: int) -> Codes:
+        limit = self.domain.base**self.most
+        a, b = stream.below(limit, count), stream.below(limit, count)
+        while len(again := np.flatnonzero((a < self._shorter) & (b < self._shorter))):  # one in base² at most
+            a[again], b[again] = stream.below(limit, len(again)), stream.below(limit, len(again))
+        return self.domain.join(a, b)
+
+
+@dataclass(frozen=True)
+class Carries(Stratum):
+    """Sums with exactly `carries` carries; with `exact`, the larger operand has exactly `digits` digits."""
+
+    domain: Pairs
+    digits: int
+    carries: int
+    exact: bool
+
+    @property
+    def size(self) -> int:
+        return self._ways[0][0][self.carries]
+
+    @cached_property
+    def _ways(self) -> list[list[list[int]]]:
+        """ways[column][carry in][carries to come]: in how many ways the columns from here on can be filled."""
+        counts = range(self.carries + 1)
+        ways = [[[int(left == 0) for left in counts] for _ in (0, 1)]]
+        for column in reversed(range(self.digits)):
+            here = []
+            for carry in (0, 1):
+                on, off = self._column_ways(column, carry)
+                here.append([on * (ways[0][1][left - 1] if left else 0) + off * ways[0][0][left] for left in counts])
+            ways.insert(0, here)
+        return ways
+
+    def _column_ways(self, column: int, carry: int) -> tuple[int, int]:
+        """Digit pairs of one column that pass a carry on, and that do not."""
+        base = self.domain.base
+        on = base * (base - 1) // 2 + carry * base
+        first_digit = self.exact and self.digits > 1 and column == self.digits - 1
+        return on, base**2 - on - first_digit  # 0 and 0 would make the number shorter
+
+    def draw(self, stream: Stream, count: int) -> Codes:
+        base = self.domain.base
+        dtype = np.int64 if base**self.digits < 2**63 else object
+        a, b = np.zeros(count, dtype), np.zeros(count, dtype)
+        carry, left = np.zeros(count, np.int64), np.full(count, self.carries)
+        for column in range(self.digits):
+            on = stream.unit(count) < self._chances(column)[carry, left]
+            digits = np.empty((count, 2), np.int64)
+            for carry_in in (0, 1):
+                for carry_out in (0, 1):
+                    here = np.flatnonzero((carry == carry_in) & (on == carry_out))
+                    pairs = _digit_pairs(base, carry_in)[carry_out]
+                    ways = self._column_ways(column, carry_in)[1 - carry_out]
+                    # The pair 0 and 0 is listed last, so that leaving it out is drawing from one fewer.
+                    digits[here] = pairs[stream.below(max(ways, 1), len(here))]
+            a += digits[:, 0].astype(dtype) * base**column
+            b += digits[:, 1].astype(dtype) * base**column
+            carry, left = on.astype(np.int64), left - on
+        return self.domain.join(a, b)
+
+    def _chances(self, column: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+        """Probability that this column passes a carry on, by carry coming in and carries still to come."""
+        chances = np.zeros((2, self.carries + 1))
+        for carry in (0, 1):
+            on, _ = self._column_ways(column, carry)
+            for left in range(1, self.carries + 1):
+                if ways := self._ways[column][carry][left]:
+                    chances[carry, left] = on * self._ways[column + 1][1][left - 1] / ways
+        return chances
+
+
+@cache
+def _digit_pairs(base: int, carry: int) -> tuple[Codes, Codes]:
+    """Pairs of digits that pass no carry on, and that do, when `carry` comes in."""
+    pairs = np.array([(x, y) for x in reversed(range(base)) for y in reversed(range(base))])
+    on = pairs.sum(axis=1) + carry >= base
+    return pairs[~on], pairs[on]
+
+
+def whole(domain: Domain) -> Stratum:
+    return Listed(domain.codes(range(domain.size))) if is_listable(domain, domain.size) else Whole(domain)
+
+
+def by_lengths(domain: Pairs, digits: int) -> dict[tuple[int, int], Stratum]:
+    """(1, 1), (1, 2), (2, 2), (1, 3), …: problems by the lengths of both operands, the shorter first."""
+    strata: dict[tuple[int, int], Stratum] = {}
+    for long in range(1, digits + 1):
+        for short in range(1, long + 1):
+            stratum = Lengths(domain, short, long)
+            strata[short, long] = Listed(stratum.codes()) if is_listable(domain, stratum.size) else stratum
+    return strata
+
+
+def longest(domain: Pairs, least: int, most: int) -> Stratum:
+    """Problems whose larger operand has `least` to `most` digits."""
+    listed = _listed_up_to(domain, most)
+    if listed is None:
+        return Longest(domain, least, most)
+    return Listed(listed[domain.longest(listed) >= least])
+
+
+def by_digits(domain: Pairs, digits: int) -> dict[int, Stratum]:
+    """1, 2, …: problems by the digits of the larger operand."""
+    return {length: longest(domain, length, length) for length in range(1, digits + 1)}
+
+
+def by_carries(domain: Pairs, digits: int) -> dict[int, Stratum]:
+    """0, 1, …: problems by the carries of their sum."""
+    listed = _listed_up_to(domain, digits)
+    if listed is None:
+        return {carries: Carries(domain, digits, carries, exact=False) for carries in range(digits + 1)}
+    labels = carries_of_sum(*domain.split(listed), domain.base)
+    return {carries: Listed(listed[labels == carries]) for carries in range(digits + 1)}
+
+
+def by_digits_and_carries(domain: Pairs, digits: int) -> dict[tuple[int, int], Stratum]:
+    """(digits of the larger operand, carries of the sum)."""
+    strata: dict[tuple[int, int], Stratum] = {}
+    for length in range(1, digits + 1):
+        listed = _listed_up_to(domain, length)
+        if listed is None:
+            strata |= {(length, c): Carries(domain, length, c, exact=True) for c in range(length + 1)}
+        else:
+            listed = listed[domain.longest(listed) == length]
+            labels = carries_of_sum(*domain.split(listed), domain.base)
+            strata |= {(length, c): Listed(listed[labels == c]) for c in range(length + 1)}
+    return strata
+
+
+def _listed_up_to(domain: Pairs, digits: int) -> Codes | None:
+    """All pairs with at most this many digits, if they are few enough to list."""
+    limit = domain.base**digits
+    if not is_listable(domain, limit**2):
+        return None
+    numbers = np.arange(limit)
+    return domain.join(np.repeat(numbers, limit), np.tile(numbers, limit))
