@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..rng import Label
-from .decimals import decimal_text
+from .decimals import decimal_text, parse_decimal
 from .digits import num_digits, to_text
 
 Codes = NDArray[Any]
@@ -37,6 +37,10 @@ class Domain(ABC):
     @abstractmethod
     def operands(self, codes: Codes) -> Iterator[tuple[str, ...]]:
         """The canonical text of each code's operands."""
+
+    @abstractmethod
+    def code(self, operands: tuple[str, ...]) -> int | None:
+        """The code of canonical operands; None if they lie outside."""
 
     def codes(self, values: Iterable[int]) -> Codes:
         return np.array(list(values), np.int64 if self.size < 2**63 else object)
@@ -71,9 +75,9 @@ class Pairs(Domain):
             return zip(map(str, a), map(str, b), strict=True)
         return ((to_text(x, self.base), to_text(y, self.base)) for x, y in zip(a, b, strict=True))
 
-    def code(self, operands: tuple[str, ...]) -> int:
-        a, b = operands
-        return int(a, self.base) * self.limit + int(b, self.base)
+    def code(self, operands: tuple[str, ...]) -> int | None:
+        a, b = (int(operand, self.base) for operand in operands)
+        return a * self.limit + b if max(a, b) < self.limit else None
 
     def lengths(self, codes: Codes) -> tuple[Codes, Codes]:
         a, b = self.split(codes)
@@ -105,3 +109,7 @@ class Line(Domain):
 
     def operands(self, codes: Codes) -> Iterator[tuple[str, ...]]:
         return ((decimal_text(code + self.first),) for code in codes.tolist())
+
+    def code(self, operands: tuple[str, ...]) -> int | None:
+        value = parse_decimal(operands[0])
+        return value - self.first if value is not None and self.first <= value <= self.last else None

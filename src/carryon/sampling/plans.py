@@ -202,6 +202,8 @@ def _share(size: int, length: int, digits: int, base: int) -> int:
 
 
 def _digit_goals(size: int, digits: int, base: int) -> dict[str, int]:
+    if digits == 1:
+        return {"1": size}
     goals = {1: min(size, base**2)}
     for length in range(2, digits):
         goals[length] = min(_share(size, length, digits, base), size - sum(goals.values()))

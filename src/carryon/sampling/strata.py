@@ -6,7 +6,7 @@ drawn by construction, never by waiting for luck: among 20-digit sums one in 200
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
@@ -192,7 +192,7 @@ def _digit_pairs(base: int, carry: int) -> tuple[Codes, Codes]:
 
 
 def whole(domain: Domain) -> Stratum:
-    return Listed(domain.codes(range(domain.size))) if is_listable(domain, domain.size) else Whole(domain)
+    return Listed(np.arange(domain.size)) if is_listable(domain, domain.size) else Whole(domain)
 
 
 def by_lengths(domain: Pairs, digits: int) -> dict[tuple[int, int], Stratum]:
@@ -227,6 +227,7 @@ def by_carries(domain: Pairs, digits: int) -> dict[int, Stratum]:
     return {carries: Listed(listed[labels == carries]) for carries in range(digits + 1)}
 
 
+@lru_cache(maxsize=2)
 def by_digits_and_carries(domain: Pairs, digits: int) -> dict[tuple[int, int], Stratum]:
     """(digits of the larger operand, carries of the sum)."""
     strata: dict[tuple[int, int], Stratum] = {}

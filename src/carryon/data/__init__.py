@@ -1,0 +1,39 @@
+"""Operations, formats and samplers made into data sets: splits, files, batches."""
+
+from .batches import Batch, FreshWindows, RowBatches, Rows, Windows, make_rows, pack
+from .checking import check_dataset
+from .dataset import Dataset, make_dataset
+from .forms import FORMS
+from .manifest import Manifest, count_strata
+from .sources import Fresh, Mixture, Passages, Repeated, Source
+from .splits import SPLITS, Splits, draw_held_out, endless_blocks, make_splits
+from .store import read_manifest, refuse_existing, write_dataset
+
+__all__ = [
+    "FORMS",
+    "SPLITS",
+    "Batch",
+    "Dataset",
+    "Fresh",
+    "FreshWindows",
+    "Manifest",
+    "Mixture",
+    "Passages",
+    "Repeated",
+    "RowBatches",
+    "Rows",
+    "Source",
+    "Splits",
+    "Windows",
+    "check_dataset",
+    "count_strata",
+    "draw_held_out",
+    "endless_blocks",
+    "make_dataset",
+    "make_rows",
+    "make_splits",
+    "pack",
+    "read_manifest",
+    "refuse_existing",
+    "write_dataset",
+]

@@ -1,0 +1,109 @@
+"""Examples without end, addressed by number.
+
+A source's examples depend on nothing but its seed and their number, so that a resumed run starts anywhere.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from ..config import DataConfig
+from ..errors import BadConfig
+from ..formats import Example, make_format
+from ..operations import Problem
+from ..rng import Stream
+from .splits import domain_of, endless_blocks
+
+
+class Source(ABC):
+    @abstractmethod
+    def examples(self, start: int = 0) -> Iterator[Example]:
+        """Example number `start` and all that follow."""
+
+    def take(self, count: int, start: int = 0) -> list[Example]:
+        return list(islice(self.examples(start), count))
+
+
+class Repeated(Source):
+    """A finite set, every pass over it in a new order."""
+
+    def __init__(self, examples: Sequence[Example], seed: int = 0) -> None:
+        if not examples:
+            raise BadConfig("a source needs at least one example")
+        self._examples, self._seed = examples, seed
+        self._order: tuple[int, list[int]] = (-1, [])
+
+    def examples(self, start: int = 0) -> Iterator[Example]:
+        size = len(self._examples)
+        while True:
+            epoch, offset = divmod(start, size)
+            if self._order[0] != epoch:
+                self._order = epoch, Stream("epoch", self._seed, epoch).permutation(size).tolist()
+            for index in self._order[1][offset:]:
+                yield self._examples[index]
+            start = (epoch + 1) * size
+
+
+class Fresh(Source):
+    """New problems for ever, by the config's sampler, without its test and validation problems."""
+
+    def __init__(self, config: DataConfig, seed: int = 0) -> None:
+        self._config, self._seed = config, seed
+        self._operation, self._domain = domain_of(config)
+        self._format = make_format(config.format, seed)
+        self._format.check(config.operation)
+
+    def examples(self, start: int = 0) -> Iterator[Example]:
+        block, offset = divmod(start, self._config.num_examples)
+        number = block * self._config.num_examples
+        for codes in endless_blocks(self._config, self._seed, block):
+            for operands in self._domain.operands(codes[offset:]):
+                # The example's number is its draw: a problem met again carries other noise.
+                yield self._format.write(Problem(self._operation, operands), draw=number + offset)
+                offset += 1
+            number += len(codes)
+            offset = 0
+
+
+class Passages(Source):
+    """A text in pieces, cut at its blank lines; every pass over it in a new order."""
+
+    def __init__(self, text: str, seed: int = 0) -> None:
+        pieces = [Example("", f"{piece}\n\n", "") for piece in text.split("\n\n") if piece.strip()]
+        self._pieces = Repeated(pieces, seed)
+
+    def examples(self, start: int = 0) -> Iterator[Example]:
+        return self._pieces.examples(start)
+
+
+class Mixture(Source):
+    """Several sources interleaved example by example, each as often as its weight says."""
+
+    _PICKS = 4096
+
+    def __init__(self, parts: Sequence[tuple[Source, float]], seed: int = 0) -> None:
+        if not parts or any(weight <= 0 for _, weight in parts):
+            raise BadConfig(f"a mixture needs positive weights, not {[weight for _, weight in parts]}")
+        self._sources = [source for source, _ in parts]
+        self._weights = [weight for _, weight in parts]
+        self._seed = seed
+
+    def examples(self, start: int = 0) -> Iterator[Example]:
+        skipped = [0] * len(self._sources)
+        block, offset = divmod(start, self._PICKS)
+        for earlier in range(block):
+            for which in self._picks(earlier):
+                skipped[which] += 1
+        picks = self._picks(block)
+        for which in picks[:offset]:
+            skipped[which] += 1
+        streams = [source.examples(skip) for source, skip in zip(self._sources, skipped, strict=True)]
+        while True:
+            for which in picks[offset:]:
+                yield next(streams[which])
+            block, offset = block + 1, 0
+            picks = self._picks(block)
+
+    def _picks(self, block: int) -> list[int]:
+        picks: list[int] = Stream("mixture", self._seed, block).pick(self._weights, self._PICKS).tolist()
+        return picks

@@ -1,0 +1,142 @@
+"""Test, validation and training problems that have nothing in common.
+
+The test and validation sets are drawn first, from streams that depend on the data's split seed alone, so
+that every training size, sampler and run is tested on the same problems. All training draws leave both out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+
+from ..config import DataConfig
+from ..operations import Codes, DecimalFunction, Domain, IntegerOperation, Operation, Pairs, operation
+from ..sampling import Barred, Goals, Plan, draw_block, draw_distinct, excluded_numbers, make_plan
+from ..sampling.strata import longest
+
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What training never sees."""
+
+    test: Codes
+    validation: Codes
+    notes: tuple[str, ...]
+    """What a small domain could not give, in words."""
+
+    @property
+    def both(self) -> Codes:
+        return np.concatenate([self.test, self.validation])
+
+
+@dataclass(frozen=True)
+class Splits:
+    config: DataConfig
+    seed: int
+    operation: Operation
+    domain: Domain
+    train: Codes
+    validation: Codes
+    test: Codes
+    excluded_numbers: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+    goals: Goals = field(default_factory=dict)
+
+    def codes(self, split: str) -> Codes:
+        return {"train": self.train, "validation": self.validation, "test": self.test}[split]
+
+
+def make_splits(config: DataConfig, seed: int = 0) -> Splits:
+    """All three sets. `seed` chooses the training sample and nothing else."""
+    op, domain = domain_of(config)
+    held_out = draw_held_out(config)
+    plan = make_plan(config.sampler_name, domain, op)
+    barred = _barred_from_training(config, seed, plan, domain, held_out)
+    train = draw_distinct(plan, config.num_examples, barred, "train", seed)
+    return Splits(
+        config,
+        seed,
+        op,
+        domain,
+        train,
+        held_out.validation,
+        held_out.test,
+        tuple(barred.numbers),
+        held_out.notes,
+        plan.goals(config.num_examples),
+    )
+
+
+def endless_blocks(config: DataConfig, seed: int = 0, start: int = 0) -> Iterator[Codes]:
+    """Training problems without end, in blocks of `num_examples` that each keep the sampler's proportions.
+
+    Block k depends on (seed, k) alone, so that a resumed run starts at any block. Problems may repeat; test
+    and validation problems and what the config excludes never occur.
+    """
+    op, domain = domain_of(config)
+    plan = make_plan(config.sampler_name, domain, op)
+    barred = _barred_from_training(config, seed, plan, domain, draw_held_out(config))
+    while True:
+        yield draw_block(plan, config.num_examples, barred, "endless", seed, start)
+        start += 1
+
+
+def domain_of(config: DataConfig) -> tuple[Operation, Domain]:
+    op = operation(config.operation, config.base)
+    if isinstance(op, DecimalFunction):
+        return op, op.domain
+    assert isinstance(op, IntegerOperation)
+    return op, Pairs(config.table, config.base) if config.table else op.domain(config.digits)
+
+
+@lru_cache(maxsize=4)
+def draw_held_out(config: DataConfig) -> HeldOut:
+    """The test and validation sets."""
+    op, domain = domain_of(config)
+    always = always_trained(config, domain)
+    free = domain.size - len(always)
+    num_test, test_note = _held_out_size("test", config.num_test, 10_000, 60, domain.size, free)
+    num_validation, validation_note = _held_out_size(
+        "validation", config.num_validation, 1_000, 10, domain.size, free - num_test
+    )
+    plan = make_plan(config.test_sampler, domain, op)
+    test = draw_distinct(plan, num_test, Barred(domain, always), "test", config.split_seed)
+    avoid = np.concatenate([always, test])
+    validation = draw_distinct(plan, num_validation, Barred(domain, avoid), "validation", config.split_seed)
+    return HeldOut(test, validation, tuple(filter(None, (test_note, validation_note))))
+
+
+def always_trained(config: DataConfig, domain: Domain) -> Codes:
+    """The one-digit problems: training sets include all of them, so no test may.
+
+    They stay out of the tests of every sampler, so that all samplers are tested on the same problems; only a
+    table of revealed entries is tested on all that it holds.
+    """
+    if isinstance(domain, Pairs) and config.table is None:
+        ones = longest(domain, 1, 1)
+        return domain.codes(ones.codes.tolist())  # type: ignore[attr-defined]
+    return domain.codes([])
+
+
+def _held_out_size(
+    split: str, asked: int | None, default: int, percent: int, size: int, free: int
+) -> tuple[int, str | None]:
+    if asked is not None:
+        return asked, None
+    given = min(default, size * percent // 100, free)
+    if given == default:
+        return given, None
+    why = f"{percent} % of the {size:,} problems there are" if given < free else "all that training does not include"
+    return given, f"{split}: {given:,} problems instead of {default:,} ({why})"
+
+
+def _barred_from_training(config: DataConfig, seed: int, plan: Plan, domain: Domain, held_out: HeldOut) -> Barred:
+    codes = None
+    if config.exclude.numbers and config.exclude.choice == "rarest":
+        codes = draw_distinct(plan, config.num_examples, Barred(domain, held_out.both), "train", seed)
+    # Random numbers belong to the data, so all runs hide the same; the rarest depend on the training sample.
+    numbers = excluded_numbers(domain, config.digits, config.exclude, codes, config.split_seed)
+    return Barred(domain, held_out.both, config.exclude, numbers)

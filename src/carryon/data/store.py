@@ -1,0 +1,143 @@
+"""Data sets on disk, written whole or not at all.
+
+DATASET/  train.jsonl  validation.jsonl  test.jsonl  manifest.json
+"""
+
+import hashlib
+import importlib.metadata
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ..config import FormName
+from ..errors import BadDataset, PathExists
+from .dataset import ContentHash, Dataset
+from .forms import FORMS, Form, Row, sync
+from .manifest import Manifest, SplitRecord, count_duplicates, count_overlap, count_strata, count_swapped, missed_goals
+from .splits import SPLITS
+
+Tick = Callable[[str, int], None]
+"""Told the split and how many examples of it are done."""
+
+_TICK_EVERY = 5_000
+_MANIFEST = "manifest.json"
+
+
+def write_dataset(
+    dataset: Dataset, path: Path, form: FormName = "jsonl", *, force: bool = False, tick: Tick | None = None
+) -> Manifest:
+    """The data set and its manifest as a folder. Nothing appears at `path` before all of it is on disk."""
+    refuse_existing(path, force)
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    try:
+        partial.mkdir(parents=True)
+        manifest = _write_into(partial, dataset, FORMS[form], tick)
+        _put_in_place(partial, path)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return manifest
+
+
+def refuse_existing(path: Path, force: bool) -> None:
+    """PathExists unless `path` is free, or `force` may replace the data set there; never anything else."""
+    if not path.exists() and not path.is_symlink():
+        return
+    if not force:
+        raise PathExists(f"{path} is already there: choose another path, or pass --force to replace it")
+    if not (path.is_dir() and not path.is_symlink() and ((path / _MANIFEST).is_file() or not any(path.iterdir()))):
+        raise PathExists(f"{path} is not a data set, so --force does not replace it: choose another path")
+
+
+def read_manifest(path: Path) -> Manifest:
+    try:
+        text = (path / _MANIFEST).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        what = "it has no manifest.json" if path.is_dir() else "there is nothing"
+        raise BadDataset(f"{path} is not a data set ({what}): make one with 'carryon data make'") from None
+    except (NotADirectoryError, IsADirectoryError, UnicodeDecodeError):
+        raise BadDataset(f"{path} is not a data set: make one with 'carryon data make'") from None
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise BadDataset(f"{path / _MANIFEST} is broken{where and f' at {where}'}: {first['msg']}") from None
+
+
+def file_hash(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write_into(folder: Path, dataset: Dataset, form: Form, tick: Tick | None) -> Manifest:
+    splits = dataset.splits
+    records = {split: _write_split(folder, split, dataset, form, tick) for split in SPLITS}
+    config = splits.config
+    title = f"{config.operation} {config.format.name} {config.num_examples} seed {splits.seed}"
+    form.finish(folder, {split: record.file for split, record in records.items()}, title)
+    codes = {split: splits.codes(split) for split in SPLITS}
+    manifest = Manifest(
+        carryon=importlib.metadata.version("carryon"),
+        config=config,
+        seed=splits.seed,
+        form=form.name,
+        splits=records,
+        overlap=count_overlap(codes),
+        swapped=count_swapped(splits.domain, codes),
+        excluded_numbers=splits.excluded_numbers,
+        goals=splits.goals,
+        missed=missed_goals(splits),
+        notes=splits.notes,
+    )
+    with open(folder / _MANIFEST, "w", encoding="utf-8") as file:
+        file.write(manifest.model_dump_json(indent=2) + "\n")
+        sync(file)
+    return manifest
+
+
+def _write_split(folder: Path, split: str, dataset: Dataset, form: Form, tick: Tick | None) -> SplitRecord:
+    content = ContentHash()
+    characters = 0
+
+    def rows() -> Iterator[Row]:
+        nonlocal characters
+        for number, problem in enumerate(dataset.problems(split), start=1):
+            example = dataset.format.write(problem)
+            content.add(example.prompt, example.completion)
+            characters += len(example.prompt) + len(example.completion)
+            if tick and number % _TICK_EVERY == 0:
+                tick(split, number)
+            yield problem, example
+
+    file = form.file(split)
+    path = folder / file
+    path.parent.mkdir(exist_ok=True)
+    form.write(path, rows())
+    codes = dataset.splits.codes(split)
+    return SplitRecord(
+        file=file,
+        bytes=path.stat().st_size,
+        sha256=file_hash(path),
+        content=content.hexdigest(),
+        examples=len(codes),
+        characters=characters,
+        duplicates=count_duplicates(codes),
+        **count_strata(dataset.splits.operation, dataset.splits.domain, codes),
+    )
+
+
+def _put_in_place(partial: Path, path: Path) -> None:
+    """Rename the finished folder to `path`; an old data set there makes room first and goes last."""
+    old = path.with_name(f".{path.name}.old-{os.getpid()}")
+    if path.exists():
+        path.rename(old)
+    try:
+        partial.rename(path)
+    except OSError:
+        if old.exists():
+            old.rename(path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
