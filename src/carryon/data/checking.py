@@ -6,6 +6,7 @@ from pathlib import Path
 from ..errors import BadDataset, BadOperand
 from ..formats import Format, make_format
 from ..operations import Codes, Domain, Operation, Problem
+from ..sampling import Barred
 from .dataset import ContentHash
 from .forms import FORMS
 from .manifest import Manifest, SplitRecord, count_duplicates, count_overlap, count_strata, count_swapped
@@ -36,6 +37,9 @@ def check_dataset(path: Path, tick: Tick | None = None) -> tuple[Manifest, list[
 
 
 def _check_across(manifest: Manifest, domain: Domain, codes: dict[str, Codes]) -> Iterator[str]:
+    hidden = Barred(domain, domain.codes([]), manifest.config.exclude, manifest.excluded_numbers)
+    if shown := int((~hidden.allows(codes["train"])).sum()):
+        yield f"train: {shown:,} problems contain what the config excludes"
     for pair, count in count_overlap(codes).items():
         if count:
             yield f"{pair} share {count:,} problems"

@@ -102,7 +102,7 @@ class Format(ABC):
 
     def ask(self, problem: Problem) -> str:
         """The prompt, before spaces are added."""
-        return f"{self.before}{problem.question}{self.behind}"
+        return f"{self.before}{problem.operation.question(problem.operands)}{self.behind}"
 
     def asked(self, prompt: str) -> str | None:
         """The question behind a prompt, None if this format does not ask that way."""

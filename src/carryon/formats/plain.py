@@ -18,7 +18,7 @@ class Plain(Format):
     operations = EVERY
 
     def work(self, problem: Problem, draw: int) -> tuple[str, str]:
-        answer = problem.answer
+        answer = problem.operation.answer(problem.operands)
         return answer, answer
 
 
@@ -34,7 +34,7 @@ class PlainWrapped(Format):
     tail = "$\n"
 
     def work(self, problem: Problem, draw: int) -> tuple[str, str]:
-        answer = problem.answer
+        answer = problem.operation.answer(problem.operands)
         return answer, answer
 
 
@@ -53,7 +53,7 @@ class Reverse(Format):
     tail = "$\n"
 
     def work(self, problem: Problem, draw: int) -> tuple[str, str]:
-        answer = problem.answer
+        answer = problem.operation.answer(problem.operands)
         return answer[::-1], answer
 
     def number(self, text: str) -> str | None:
@@ -70,7 +70,7 @@ class ReverseUnwrapped(Format):
     operations = INTEGER
 
     def work(self, problem: Problem, draw: int) -> tuple[str, str]:
-        answer = problem.answer
+        answer = problem.operation.answer(problem.operands)
         return answer[::-1], answer
 
     def number(self, text: str) -> str | None:
@@ -101,7 +101,7 @@ class PlainPadded(Format):
         return question and "+".join(map(without_leading_zeros, question.split("+")))
 
     def work(self, problem: Problem, draw: int) -> tuple[str, str]:
-        answer = problem.answer
+        answer = problem.operation.answer(problem.operands)
         return answer.zfill(self.config.width + 1), answer
 
     def number(self, text: str) -> str | None:

@@ -1,0 +1,68 @@
+"""The command line: parse, call, print. What is heavy is imported by the command that needs it."""
+
+import errno
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from ..errors import CarryonError
+from . import bench, data, gallery, render
+
+app = typer.Typer(
+    help="A laboratory for teaching arithmetic to small transformers.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("gallery")(gallery.gallery)
+app.command("render")(render.render)
+app.add_typer(data.app, name="data")
+app.add_typer(bench.app, name="bench")
+
+
+@app.callback(invoke_without_command=True)
+def root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
+    if version:
+        from .. import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run a command. What goes wrong is one line on stderr, with exit status 2, and no traceback."""
+    try:
+        status = app(standalone_mode=False)
+        sys.stdout.flush()
+    except CarryonError as error:
+        status = _fail(str(error))
+    except KeyboardInterrupt:
+        status = _fail("stopped", 130)
+    except BrokenPipeError:
+        # The reader has gone (… | head): nothing to say, and nothing left to flush to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 141
+    except OSError as error:
+        status = _fail(_explain(error))
+    except Exception as error:
+        # Wrong usage, as the option parser words it: its exceptions are known by this method.
+        if not hasattr(error, "format_message"):
+            raise
+        status = _fail(f"{error.format_message()} (carryon --help shows how)")
+    sys.exit(status)
+
+
+def _fail(message: str, status: int = 2) -> int:
+    print(f"carryon: {' '.join(message.split())}", file=sys.stderr)
+    return status
+
+
+def _explain(error: OSError) -> str:
+    where = f" ({error.filename})" if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return f"there is no room to write{where}: {error.strerror}; free some space, nothing was left behind"
+    return f"{error.strerror or error}{where}"
