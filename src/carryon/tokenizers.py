@@ -54,13 +54,13 @@ class Characters(Tokenizer):
         self.vocabulary = "".join(sorted(set(vocabulary)))
         points = np.array(list(map(ord, self.vocabulary)), np.int64)
         self._dtype = np.uint8 if len(points) <= 256 else np.uint16 if len(points) <= 2**16 else np.uint32
-        self._chars = np.array(list(self.vocabulary))
         self._narrow = bool(len(points)) and points[-1] < 256
         if self._narrow:
             self._known = self.vocabulary.encode("latin-1")
             self._to_ids = bytes.maketrans(self._known, bytes(range(len(points))))
             self._to_text = bytes.maketrans(bytes(range(len(points))), self._known)
         else:
+            self._points = points.astype("<u4")
             self._table = np.full(int(points.max(initial=0)) + 2, -1, np.int64)
             self._table[points] = np.arange(len(points))
 
@@ -97,7 +97,7 @@ class Characters(Tokenizer):
             raise BadInput(f"token ids {ids.min()} to {ids.max()} do not fit a vocabulary of {self.vocab_size}")
         if self._narrow:
             return ids.astype(np.uint8).tobytes().translate(self._to_text).decode("latin-1")
-        return "".join(self._chars[ids.astype(np.int64)])
+        return self._points[ids.astype(np.int64)].tobytes().decode("utf-32-le", "surrogatepass")
 
     def _unknown(self, text: str, at: int) -> UnknownCharacter:
         shown = self.vocabulary if self.vocab_size <= 100 else f"{self.vocabulary[:97]}…"

@@ -155,6 +155,7 @@ def show(
 
 
 def _print_manifest(manifest: "Manifest", path: Path) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     from .output import console
@@ -164,7 +165,7 @@ def _print_manifest(manifest: "Manifest", path: Path) -> None:
     domain = f", up to {config.digits} digits" if config.is_integer and not config.table else ""
     domain += f", base {config.base}" if config.base != 10 else ""
     out.print(
-        f"[bold]{path}[/]: {config.operation} in the format {config.format.name}{domain}, sampler "
+        f"[bold]{escape(str(path))}[/]: {config.operation} in the format {config.format.name}{domain}, sampler "
         f"{config.sampler_name}, seed {manifest.seed}, kept as {manifest.form}"
     )
     table = Table()

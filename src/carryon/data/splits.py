@@ -12,7 +12,7 @@ import numpy as np
 
 from ..config import DataConfig
 from ..operations import Codes, DecimalFunction, Domain, IntegerOperation, Operation, Pairs, operation
-from ..sampling import Barred, Goals, Plan, draw_block, draw_distinct, excluded_numbers, make_plan
+from ..sampling import Barred, Drawing, Goals, Plan, excluded_numbers, make_plan
 from ..sampling.strata import longest
 
 SPLITS = ("train", "validation", "test")
@@ -55,7 +55,7 @@ def make_splits(config: DataConfig, seed: int = 0) -> Splits:
     held_out = draw_held_out(config)
     plan = make_plan(config.sampler_name, domain, op)
     barred = _barred_from_training(config, seed, plan, domain, held_out)
-    train = draw_distinct(plan, config.num_examples, barred, "train", seed)
+    train = Drawing(plan, barred).distinct(config.num_examples, "train", seed)
     return Splits(
         config,
         seed,
@@ -79,8 +79,9 @@ def endless_blocks(config: DataConfig, seed: int = 0, start: int = 0) -> Iterato
     op, domain = domain_of(config)
     plan = make_plan(config.sampler_name, domain, op)
     barred = _barred_from_training(config, seed, plan, domain, draw_held_out(config))
+    drawing = Drawing(plan, barred)
     while True:
-        yield draw_block(plan, config.num_examples, barred, "endless", seed, start)
+        yield drawing.block(config.num_examples, "endless", seed, start)
         start += 1
 
 
@@ -103,9 +104,9 @@ def draw_held_out(config: DataConfig) -> HeldOut:
         "validation", config.num_validation, 1_000, 10, domain.size, free - num_test
     )
     plan = make_plan(config.test_sampler, domain, op)
-    test = draw_distinct(plan, num_test, Barred(domain, always), "test", config.split_seed)
+    test = Drawing(plan, Barred(domain, always)).distinct(num_test, "test", config.split_seed)
     avoid = np.concatenate([always, test])
-    validation = draw_distinct(plan, num_validation, Barred(domain, avoid), "validation", config.split_seed)
+    validation = Drawing(plan, Barred(domain, avoid)).distinct(num_validation, "validation", config.split_seed)
     return HeldOut(test, validation, tuple(filter(None, (test_note, validation_note))))
 
 
@@ -136,7 +137,7 @@ def _held_out_size(
 def _barred_from_training(config: DataConfig, seed: int, plan: Plan, domain: Domain, held_out: HeldOut) -> Barred:
     codes = None
     if config.exclude.numbers and config.exclude.choice == "rarest":
-        codes = draw_distinct(plan, config.num_examples, Barred(domain, held_out.both), "train", seed)
+        codes = Drawing(plan, Barred(domain, held_out.both)).distinct(config.num_examples, "train", seed)
     # Random numbers belong to the data, so all runs hide the same; the rarest depend on the training sample.
     numbers = excluded_numbers(domain, config.digits, config.exclude, codes, config.split_seed)
     return Barred(domain, held_out.both, config.exclude, numbers)

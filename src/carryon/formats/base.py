@@ -17,6 +17,7 @@ EVERY = (*INTEGER, "sine", "sqrt")
 # [0-9] throughout, never \d: a unicode digit is not an answer.
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _BETWEEN_DIGITS = re.compile(r"(?<=[0-9])(?=[0-9])")
+_LEADING_ZEROS = re.compile(r"^(-?)0+(?=[0-9])")
 _SPACE_BETWEEN_DIGITS = re.compile(r"(?<=[0-9]) (?=[0-9])")
 
 
@@ -137,8 +138,7 @@ class Format(ABC):
 
 def without_leading_zeros(number: str) -> str:
     """-006 is -6 and 000 is 0."""
-    sign, digits = ("-", number[1:]) if number.startswith("-") else ("", number)
-    return sign + (digits.lstrip("0") or "0")
+    return _LEADING_ZEROS.sub(r"\1", number)
 
 
 def _space(text: str) -> str:

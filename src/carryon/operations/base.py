@@ -35,6 +35,12 @@ class Operation(ABC):
     base: int = 10
 
     name: ClassVar[str]
+    bases: ClassVar[range]
+
+    def __post_init__(self) -> None:
+        if self.base not in self.bases:
+            choices = f"{self.bases[0]} to {self.bases[-1]}" if len(self.bases) > 1 else f"{self.bases[0]} only"
+            raise BadOperand(f"{self.name} does not exist in base {self.base}: choose base {choices}")
 
     def problem(self, *operands: object) -> Problem:
         """A problem from operands somebody typed; BadOperand says what is wrong with them."""
@@ -65,10 +71,7 @@ class IntegerOperation(Operation):
     """Two whole numbers without sign, any number of digits, written in `base`."""
 
     symbol: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        if not 2 <= self.base <= 10:
-            raise BadOperand(f"base {self.base} is not supported: choose 2 to 10")
+    bases = range(2, 11)
 
     @staticmethod
     @abstractmethod
@@ -127,16 +130,13 @@ class DecimalFunction(Operation):
     """A function of one decimal number with at most four decimals; answers are floored to four decimals."""
 
     symbol: ClassVar[str]
+    bases = range(10, 11)
     domain: ClassVar[Line]
 
     @staticmethod
     @abstractmethod
     def compute(value: int) -> int:
         """The answer's ten-thousandths for an operand's, floored: exact, because binary floats drift."""
-
-    def __post_init__(self) -> None:
-        if self.base != 10:
-            raise BadOperand(f"{self.name} exists in base 10 only, not {self.base}")
 
     def value(self, operands: tuple[str, ...]) -> int:
         value = parse_decimal(operands[0])

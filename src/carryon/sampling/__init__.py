@@ -3,17 +3,16 @@
 A new sampler is a function in plans.py that returns a `Plan`, its line in SAMPLERS and its name in config.
 """
 
-from .drawing import draw_block, draw_distinct
+from .drawing import Drawing
 from .exclusions import Barred, excluded_numbers
 from .plans import SAMPLERS, Goals, Plan, make_plan
 
 __all__ = [
     "SAMPLERS",
     "Barred",
+    "Drawing",
     "Goals",
     "Plan",
-    "draw_block",
-    "draw_distinct",
     "excluded_numbers",
     "make_plan",
 ]

@@ -10,38 +10,86 @@ from .plans import Plan
 from .strata import Listed, Stratum
 
 _FIRST_BATCH, _LARGEST_BATCH = 2**10, 2**17
-_PATIENCE = 200
-"""Batches without a single new problem before a stratum counts as exhausted."""
+_PATIENCE = 8
+"""Batches in a row without one new problem before a stratum counts as exhausted."""
 
 
-class _Deck:
-    """A stratum's problems in a random order that does not depend on how many are taken."""
+class Drawing:
+    """A plan and what it may not draw."""
 
-    def __init__(self, stratum: Stratum, stream: Stream, barred: Barred) -> None:
-        self._stratum, self._stream, self._barred = stratum, stream, barred
-        if isinstance(stratum, Listed):
-            allowed = barred.allows(stratum.codes)
-            self._codes, self._keys = stratum.codes[allowed], stream.words(stratum.size)[allowed]
-            self.capacity = len(self._codes)
-        else:
-            # A floor: all that is avoided might lie in this stratum.
-            self.capacity = max(0, stratum.size - barred.num_avoided)
+    def __init__(self, plan: Plan, barred: Barred) -> None:
+        self._plan = plan
+        self._domain = barred.domain
+        self._pools = {key: _pool(stratum, barred) for key, stratum in plan.strata.items()}
+        self._capacity = {key: pool.capacity for key, pool in self._pools.items()}
 
-    def take(self, count: int) -> Codes:
-        return self._take_listed(count) if isinstance(self._stratum, Listed) else self._take_drawn(count)
+    def distinct(self, size: int, *labels: Label) -> Codes:
+        """`size` different problems by the plan, shuffled. Equal labels: a smaller set is part of a larger one."""
+        parts = [
+            self._pools[key].distinct(count, Stream(*labels, self._domain.key, str(key)))
+            for key, count in self._counts(size).items()
+        ]
+        return np.concatenate(parts)[Stream(*labels, "order").permutation(size)]
 
-    def _take_listed(self, count: int) -> Codes:
-        """The codes with the `count` smallest random keys, in their order: sorting all would take ten times as long."""
-        least = np.argpartition(self._keys, count)[:count] if count < self.capacity else np.arange(self.capacity)
-        taken: Codes = self._codes[least[np.argsort(self._keys[least], kind="stable")]]
+    def block(self, size: int, *labels: Label) -> Codes:
+        """`size` problems in the plan's proportions, repeats allowed: what endless sampling is made of."""
+        parts = [
+            self._pools[key].draw(count, Stream(*labels, self._domain.key, str(key)))
+            for key, count in self._counts(size).items()
+        ]
+        return np.concatenate(parts)[Stream(*labels, "order").permutation(size)]
+
+    def _counts(self, size: int) -> dict[object, int]:
+        counts = {key: count for key, count in self._plan.allot(size, self._capacity).items() if count}
+        if (given := sum(counts.values())) < size:
+            raise OutOfProblems(size, given, "after the test and validation sets and what is excluded")
+        return counts or {next(iter(self._pools)): 0}
+
+
+def _pool(stratum: Stratum, barred: Barred) -> "_ListedPool | _DrawnPool":
+    return _ListedPool(stratum, barred) if isinstance(stratum, Listed) else _DrawnPool(stratum, barred)
+
+
+class _ListedPool:
+    """The allowed problems of a listed stratum."""
+
+    def __init__(self, stratum: Listed, barred: Barred) -> None:
+        self._num_listed = stratum.size
+        self._allowed = barred.allows(stratum.codes)
+        self._codes = stratum.codes[self._allowed]
+        self.capacity = len(self._codes)
+
+    def distinct(self, count: int, stream: Stream) -> Codes:
+        """The codes with the `count` smallest random keys, in their order: sorting all would take ten times as long.
+
+        Barred problems have keys too, so that the others keep their order whatever is barred.
+        """
+        keys = stream.words(self._num_listed)[self._allowed]
+        least = np.argpartition(keys, count)[:count] if count < self.capacity else np.arange(self.capacity)
+        taken: Codes = self._codes[least[np.argsort(keys[least], kind="stable")]]
         return taken
 
-    def _take_drawn(self, count: int) -> Codes:
+    def draw(self, count: int, stream: Stream) -> Codes:
+        drawn: Codes = self._codes[stream.below(self.capacity, count)]
+        return drawn
+
+
+class _DrawnPool:
+    """A stratum too large to list: draws that are barred are drawn again."""
+
+    def __init__(self, stratum: Stratum, barred: Barred) -> None:
+        self._stratum, self._barred = stratum, barred
+        # A floor: all that is avoided might lie here.
+        self.capacity = max(0, stratum.size - barred.num_avoided)
+        if barred.excludes and not barred.allows(stratum.draw(Stream("probe"), _FIRST_BATCH)).any():
+            self.capacity = 0  # a hidden length, say
+
+    def distinct(self, count: int, stream: Stream) -> Codes:
         found: dict[int, None] = {}
         barren, size = 0, _FIRST_BATCH
         while len(found) < count:
             # Batches grow by a fixed schedule, not with `count`: the order stays the same for every count.
-            batch = self._stratum.draw(self._stream, size)
+            batch = self._stratum.draw(stream, size)
             size = min(2 * size, _LARGEST_BATCH)
             before = len(found)
             found.update(dict.fromkeys(batch[self._barred.allows(batch)].tolist()))
@@ -50,40 +98,8 @@ class _Deck:
                 raise OutOfProblems(count, len(found), "in one class of the sampler, after what is excluded")
         return self._barred.domain.codes(list(found)[:count])
 
-
-def draw_distinct(plan: Plan, size: int, barred: Barred, *labels: Label) -> Codes:
-    """`size` different problems by the plan, shuffled. Equal labels: a smaller set is part of a larger one."""
-    decks = {
-        key: _Deck(stratum, Stream(*labels, barred.domain.key, str(key)), barred)
-        for key, stratum in plan.strata.items()
-    }
-    counts = plan.allot(size, {key: deck.capacity for key, deck in decks.items()})
-    if (given := sum(counts.values())) < size:
-        raise OutOfProblems(size, given, "after the test and validation sets and what is excluded")
-    codes = np.concatenate([decks[key].take(count) for key, count in counts.items()])
-    return codes[Stream(*labels, "order").permutation(size)]
-
-
-def draw_block(plan: Plan, size: int, barred: Barred, *labels: Label) -> Codes:
-    """`size` problems in the plan's proportions, repeats allowed: what endless sampling is made of."""
-    counts = plan.allot(size, {key: stratum.size for key, stratum in plan.strata.items()})
-    parts = [
-        _draw_allowed(plan.strata[key], count, barred, Stream(*labels, str(key)))
-        for key, count in counts.items()
-        if count
-    ]
-    codes = np.concatenate(parts)
-    return codes[Stream(*labels, "order").permutation(len(codes))]
-
-
-def _draw_allowed(stratum: Stratum, count: int, barred: Barred, stream: Stream) -> Codes:
-    parts: list[Codes] = []
-    missing, barren = count, 0
-    while missing:
-        batch = stratum.draw(stream, missing)
-        parts.append(batch[barred.allows(batch)])
-        missing -= len(parts[-1])
-        barren = 0 if len(parts[-1]) else barren + 1
-        if barren == _PATIENCE:
-            raise OutOfProblems(count, count - missing, "in one class of the sampler, after what is excluded")
-    return np.concatenate(parts)
+    def draw(self, count: int, stream: Stream) -> Codes:
+        codes = self._stratum.draw(stream, count)
+        while len(again := np.flatnonzero(~self._barred.allows(codes))):
+            codes[again] = self._stratum.draw(stream, len(again))
+        return codes

@@ -28,11 +28,12 @@ class Barred:
         self._avoid = _Membership(avoid.tolist())
         self._hidden = _Membership(self.numbers)
         self.num_avoided = len(avoid)
+        self.excludes = bool(self.numbers) or not self.exclude.is_empty
 
     def allows(self, codes: Codes) -> Mask:
         """Which of these may be drawn."""
         allowed = ~self._avoid.of(codes)
-        if isinstance(self.domain, Pairs):
+        if self.excludes and isinstance(self.domain, Pairs):
             for operand in self.domain.split(codes):
                 allowed &= ~self._hides(operand)
         return allowed

@@ -82,10 +82,15 @@ class Lengths(Stratum):
         return int(self.domain.base**length) - self._first(length)
 
     def draw(self, stream: Stream, count: int) -> Codes:
-        a = stream.below(self._count(self.short), count) + self._first(self.short)
-        b = stream.below(self._count(self.long), count) + self._first(self.long)
+        a, b = self._draw_number(stream, self.short, count), self._draw_number(stream, self.long, count)
         swap = stream.below(2, count) == 1
         return self.domain.join(np.where(swap, b, a), np.where(swap, a, b))
+
+    def _draw_number(self, stream: Stream, length: int, count: int) -> Codes:
+        offsets = stream.below(self._count(length), count)
+        # 19-digit offsets still fit 64 bits where the numbers themselves do not.
+        big = self.domain.base**length >= 2**63
+        return (offsets.astype(object) if big else offsets) + self._first(length)
 
     def codes(self) -> Codes:
         a = np.arange(self._count(self.short)) + self._first(self.short)

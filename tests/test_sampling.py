@@ -1,0 +1,324 @@
+from collections import Counter
+from itertools import combinations_with_replacement, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carryon.config import ExcludeConfig
+from carryon.errors import OutOfProblems, UnknownName, Unsupported
+from carryon.operations import Pairs, operation
+from carryon.rng import Stream
+from carryon.sampling import SAMPLERS, Barred, Drawing, make_plan, strata
+from carryon.sampling.exclusions import random_numbers, rarest_numbers
+from carryon.sampling.plans import deal
+
+ADD = operation("add")
+SIZES = (500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000, 20_000, 40_000)
+ALL_PAIRS = sorted(set(SAMPLERS) - {"revealed"})
+
+
+def nothing(domain):
+    return Barred(domain, domain.codes([]))
+
+
+def draw(sampler, size, digits=3, seed=0, base=10, barred=None, op="add"):
+    kind = operation(op, base)
+    domain = kind.domain(digits)
+    return domain, Drawing(make_plan(sampler, domain, kind), barred or nothing(domain)).distinct(size, "train", seed)
+
+
+def digits_of(domain, codes):
+    return Counter(max(len(a), len(b)) for a, b in domain.operands(codes))
+
+
+def carries_of(domain, codes):
+    """Counted the slow way, from the worked columns."""
+    add = operation("add", domain.base)
+    return Counter(sum(step.carry_out for step in add.steps(operands)) for operands in domain.operands(codes))
+
+
+# --- strata -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("base", "digits"), [(10, 2), (2, 5), (3, 3), (10, 3)])
+def test_strata_drawn_by_construction_hold_what_listed_ones_do(base, digits, monkeypatch):
+    domain = operation("add", base).domain(digits)
+    kinds = [strata.by_lengths, strata.by_digits, strata.by_carries, strata.by_digits_and_carries]
+    listed = [kind(domain, digits) for kind in kinds]
+    monkeypatch.setattr(strata, "is_listable", lambda domain, size: False)
+    strata.by_digits_and_carries.cache_clear()
+    built = [kind(domain, digits) for kind in kinds]
+    strata.by_digits_and_carries.cache_clear()
+    for here, there in zip(listed, built, strict=True):
+        assert list(here) == list(there)
+        # Every problem lies in exactly one stratum.
+        assert sorted(np.concatenate([s.codes for s in here.values()]).tolist()) == list(range(domain.size))
+        for key, stratum in here.items():
+            other = there[key]
+            assert not isinstance(other, strata.Listed)
+            assert other.size == stratum.size
+            if not stratum.size:
+                continue
+            drawn = other.draw(Stream("strata", str(key)), 4_000)
+            assert set(drawn.tolist()) <= set(stratum.codes.tolist())
+            if stratum.size < 200:  # all of them, and none much more often than another
+                times = Counter(drawn.tolist())
+                assert len(times) == stratum.size
+                spread = 4_000 / stratum.size
+                assert all(abs(count - spread) < 6 * spread**0.5 + 1 for count in times.values())
+
+
+def test_strata_of_many_digits_are_drawn_by_construction():
+    domain = ADD.domain(60)
+    cells = strata.by_digits_and_carries(domain, 60)
+    for carries in (0, 30, 60):
+        codes = cells[60, carries].draw(Stream("long", carries), 20)
+        assert set(ADD.carries(*domain.split(codes)).tolist()) == {carries}
+        assert set(domain.longest(codes).tolist()) == {60}
+    assert sum(stratum.size for stratum in cells.values()) == domain.size
+
+
+# --- plans --------------------------------------------------------------------------------------------------------
+
+
+def test_balanced_sets_keep_the_papers_counts_at_every_size():
+    earlier = set()
+    for size in (*SIZES, 50_000):
+        domain, codes = draw("balanced", size)
+        two = size * 9 // 100
+        assert digits_of(domain, codes) == {1: 100, 2: two, 3: size - 100 - two}
+        assert carries_of(domain, codes) == dict.fromkeys(range(4), size // 4)
+        assert earlier < set(codes.tolist())
+        earlier = set(codes.tolist())
+    domain, codes = draw("balanced", 10_000)
+    assert digits_of(domain, codes) == {1: 100, 2: 900, 3: 9_000}
+
+
+@settings(max_examples=30)
+@given(st.integers(500, 60_000), st.integers(0, 10**9))
+def test_balanced_counts_hold_for_any_size_and_seed(size, seed):
+    domain, codes = draw("balanced", size, seed=seed)
+    assert len(set(codes.tolist())) == size
+    lengths = Counter(domain.longest(codes).tolist())
+    assert lengths == {1: 100, 2: size * 9 // 100, 3: size - 100 - size * 9 // 100}
+    carries = Counter(ADD.carries(*domain.split(codes)).tolist())
+    assert all(count in (size // 4, size // 4 + 1) for count in carries.values())
+
+
+def test_small_balanced_sets_are_as_near_as_can_be():
+    domain, codes = draw("balanced", 250)
+    assert digits_of(domain, codes) == {1: 100, 2: 22, 3: 128}
+    assert sorted(carries_of(domain, codes).values()) == [62, 62, 63, 63]
+    domain, codes = draw("balanced", 40)
+    assert digits_of(domain, codes) == {1: 40}
+    assert carries_of(domain, codes) == {0: 20, 1: 20}
+
+
+def test_two_digit_problems_of_a_balanced_set_have_carries_as_they_come():
+    domain, codes = draw("balanced", 10_000)
+    two = codes[domain.longest(codes) == 2]
+    share = {carries: count / 900 for carries, count in carries_of(domain, two).items()}
+    # Of all 9,900 two-digit problems: 2,970 have none, 4,455 one, 2,475 two.
+    assert share[0] == pytest.approx(0.30, abs=0.05)
+    assert share[1] == pytest.approx(0.45, abs=0.05)
+    assert share[2] == pytest.approx(0.25, abs=0.05)
+
+
+@pytest.mark.parametrize(("base", "digits", "size"), [(10, 5, 6_000), (2, 10, 5_000), (7, 4, 5_000), (10, 12, 3_000)])
+def test_balanced_sets_of_other_domains(base, digits, size):
+    domain, codes = draw("balanced", size, digits=digits, base=base)
+    lengths, carries = digits_of(domain, codes), carries_of(domain, codes)
+    assert len(set(codes.tolist())) == size
+    assert lengths[1] == base**2
+    for length in range(2, digits):
+        share = size * (base - 1) * base ** (length - 1) // base**digits
+        assert lengths[length] in (share - 1, share)
+    assert max(carries.values()) - min(carries.values()) <= 1
+    assert len(carries) == digits + 1
+
+
+def test_balanced_digits_and_balanced_carries_keep_one_rule_each():
+    domain, codes = draw("balanced_digits", 10_000)
+    assert digits_of(domain, codes) == {1: 100, 2: 900, 3: 9_000}
+    assert carries_of(domain, codes)[3] < 1_800  # as they come: one in seven
+    domain, codes = draw("balanced_carries", 10_001)
+    assert carries_of(domain, codes) == {0: 2_500, 1: 2_500, 2: 2_500, 3: 2_501}
+    assert digits_of(domain, codes)[2] < 300
+
+
+@pytest.mark.parametrize(("digits", "size"), [(3, 10_000), (5, 10_000), (10, 10_000), (7, 777), (2, 400)])
+def test_balanced_lengths_follow_the_papers_rule(digits, size):
+    domain, codes = draw("balanced_lengths", size, digits=digits)
+    pairs = Counter(tuple(sorted(map(len, operands))) for operands in domain.operands(codes))
+    assert sum(pairs.values()) == len(set(codes.tolist())) == size
+    assert pairs[1, 1] == 100
+    classes = [pair for pair in combinations_with_replacement(range(1, digits + 1), 2) if pair != (1, 1)]
+    share = (size - 100) // (digits * (digits + 1) // 2 - 1)
+    exist = {(a, b): strata.Lengths(domain, a, b).size for a, b in classes}
+    for pair in classes:
+        assert pairs[pair] >= min(share, exist[pair])
+    # What some lack and what is left over is spread over the rest, longest first.
+    full = [pair for pair in classes if pairs[pair] < exist[pair]]
+    assert max(pairs[pair] for pair in full) - min(pairs[pair] for pair in full) <= 1
+    assert pairs[digits, digits] == max(pairs[pair] for pair in classes)
+
+
+def test_lengths_come_in_both_orders():
+    domain, codes = draw("balanced_lengths", 5_000, digits=5)
+    first_shorter = [len(a) < len(b) for a, b in domain.operands(codes) if len(a) != len(b)]
+    assert 0.45 < np.mean(first_shorter) < 0.55
+
+
+def test_equal_lengths_are_equal_as_far_as_they_go():
+    domain, codes = draw("equal_lengths", 7_000, digits=7)
+    lengths = digits_of(domain, codes)
+    assert lengths[1] == 100
+    assert [lengths[d] for d in range(2, 8)] == [1_150] * 6
+
+
+def test_products_are_all_of_one_digit_and_then_random_ones():
+    domain, codes = draw("balanced", 3_000, digits=2, op="multiply")
+    assert digits_of(domain, codes) == {1: 100, 2: 2_900}
+
+
+def test_revealed_entries_are_uniform_over_the_table():
+    table = Pairs(20)
+    codes = Drawing(make_plan("revealed", table, ADD), nothing(table)).distinct(400, "train", 0)
+    assert sorted(codes.tolist()) == list(range(400))
+
+
+@given(st.integers(0, 3_000), st.dictionaries(st.integers(0, 9), st.integers(0, 400), min_size=1))
+def test_dealing_is_fair_exact_and_only_grows(size, capacity):
+    order = sorted(capacity, reverse=True)
+    counts = deal(size, capacity, order)
+    assert sum(counts.values()) == min(size, sum(capacity.values()))
+    assert all(counts[key] <= capacity[key] for key in capacity)
+    open_counts = [counts[key] for key in order if counts[key] < capacity[key]]
+    assert open_counts == sorted(open_counts, reverse=True)
+    assert not open_counts or open_counts[0] - open_counts[-1] <= 1
+    more = deal(size + 1, capacity, order)
+    assert all(more[key] >= counts[key] for key in capacity)
+
+
+# --- laws of every sampler ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", ALL_PAIRS)
+@pytest.mark.parametrize("digits", [3, 10, 25])
+def test_equal_seeds_give_equal_sets_and_other_seeds_unrelated_ones(sampler, digits):
+    domain, codes = draw(sampler, 2_000, digits=digits)
+    assert codes.tolist() == draw(sampler, 2_000, digits=digits)[1].tolist()
+    _, other = draw(sampler, 2_000, digits=digits, seed=1)
+    long = codes[domain.longest(codes) == digits]
+    shared = len(set(long.tolist()) & set(other.tolist()))
+    assert shared < 0.05 * len(long)
+
+
+@pytest.mark.parametrize("sampler", ALL_PAIRS)
+@pytest.mark.parametrize(("digits", "sizes"), [(3, (90, 600, 601, 602, 607, 5_000)), (12, (150, 1_000, 1_001, 3_000))])
+def test_smaller_sets_lie_inside_larger_ones(sampler, digits, sizes):
+    sets = [set(draw(sampler, size, digits=digits)[1].tolist()) for size in sizes]
+    assert [len(s) for s in sets] == list(sizes)
+    for smaller, larger in pairwise(sets):
+        assert smaller < larger
+
+
+@pytest.mark.parametrize("sampler", ALL_PAIRS)
+def test_barred_problems_are_never_drawn(sampler):
+    domain = ADD.domain(3)
+    avoid = Stream("avoid").below(domain.size, 300_000)
+    _, codes = draw(sampler, 20_000, barred=Barred(domain, avoid))
+    assert not set(codes.tolist()) & set(avoid.tolist())
+    plan = make_plan(sampler, domain, ADD)
+    block = Drawing(plan, Barred(domain, avoid)).block(20_000, "block", 0)
+    assert len(block) == 20_000
+    assert not set(block.tolist()) & set(avoid.tolist())
+
+
+def test_barring_problems_leaves_the_order_of_the_others():
+    domain = ADD.domain(3)
+    _, codes = draw("uniform", 2_000)
+    out = codes[:1_000]
+    _, rest = draw("uniform", 1_000, barred=Barred(domain, out))
+    assert set(codes.tolist()) - set(out.tolist()) == set(rest.tolist())
+
+
+@pytest.mark.parametrize("sampler", ALL_PAIRS)
+def test_asking_for_all_gives_all_and_one_more_is_refused(sampler):
+    domain, codes = draw(sampler, 10_000, digits=2)
+    assert sorted(codes.tolist()) == list(range(domain.size))
+    with pytest.raises(OutOfProblems) as error:
+        draw(sampler, 10_001, digits=2)
+    assert (error.value.wanted, error.value.exist) == (10_001, 10_000)
+
+
+def test_a_block_keeps_the_proportions():
+    domain = ADD.domain(3)
+    codes = Drawing(make_plan("balanced", domain, ADD), nothing(domain)).block(10_000, "block", 7)
+    assert digits_of(domain, codes) == {1: 100, 2: 900, 3: 9_000}
+    assert carries_of(domain, codes) == dict.fromkeys(range(4), 2_500)
+
+
+def test_samplers_that_do_not_fit_are_refused():
+    sine = operation("sine")
+    for sampler in set(SAMPLERS) - {"uniform", "revealed"}:
+        with pytest.raises(Unsupported, match="uniform"):
+            make_plan(sampler, sine.domain, sine)
+    with pytest.raises(Unsupported, match="multiply has"):
+        make_plan("balanced_carries", ADD.domain(2), operation("multiply"))
+    with pytest.raises(Unsupported, match="table of 50"):
+        make_plan("balanced", Pairs(50), ADD)
+    with pytest.raises(Unsupported, match="200 digits"):
+        make_plan("balanced", ADD.domain(300), ADD)
+    with pytest.raises(UnknownName, match="did you mean 'balanced'"):
+        make_plan("balance", ADD.domain(3), ADD)
+
+
+# --- exclusions ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampler", ALL_PAIRS)
+@pytest.mark.parametrize("digits", [3, 11])
+def test_hidden_numbers_digits_and_lengths_never_occur(sampler, digits):
+    domain = ADD.domain(digits)
+    numbers = random_numbers(domain, digits, 100, 0)
+    cases = [
+        (ExcludeConfig(), numbers, lambda text: int(text) in set(numbers)),
+        (ExcludeConfig(listed=(7, 123)), (), lambda text: text in ("7", "123")),
+        (ExcludeConfig(digit=5, position=1), (), lambda text: text[-1] == "5"),
+        (ExcludeConfig(digit=0, position=3), (), lambda text: len(text) >= 3 and text[-3] == "0"),
+        (ExcludeConfig(lengths=(2,)), (), lambda text: len(text) == 2),
+    ]
+    for exclude, hidden_numbers, is_hidden in cases:
+        barred = Barred(domain, domain.codes([]), exclude, hidden_numbers)
+        _, codes = draw(sampler, 1_500, digits=digits, barred=barred)
+        assert not any(is_hidden(a) or is_hidden(b) for a, b in domain.operands(codes))
+
+
+def test_zero_is_a_digit_where_it_stands_and_nowhere_else():
+    domain = ADD.domain(3)
+    barred = Barred(domain, domain.codes([]), ExcludeConfig(digit=0, position=1))
+    codes = domain.codes([domain.code(("0", "1")), domain.code(("7", "58")), domain.code(("57", "10"))])
+    assert barred.allows(codes).tolist() == [False, True, False]
+
+
+def test_fewer_random_numbers_are_the_first_of_more():
+    for digits in (3, 12):
+        domain = ADD.domain(digits)
+        many = random_numbers(domain, digits, 500, 0)
+        assert random_numbers(domain, digits, 100, 0) == many[:100]
+        assert len(set(many)) == 500
+        assert all(len(str(number)) == digits for number in many)
+    with pytest.raises(OutOfProblems):
+        random_numbers(ADD.domain(3), 3, 901, 0)
+
+
+def test_the_rarest_numbers_are_the_rarest():
+    domain, codes = draw("balanced", 10_000)
+    rare = rarest_numbers(domain, 3, 100, codes, 0)
+    times = Counter(int(text) for operands in domain.operands(codes) for text in operands)
+    limit = max(times[number] for number in rare)
+    assert len(set(rare)) == 100
+    assert all(times[number] >= limit for number in set(range(100, 1_000)) - set(rare))

@@ -1,0 +1,195 @@
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carryon.config import DataConfig, load
+from carryon.data import SPLITS, draw_held_out, endless_blocks, make_dataset, make_splits
+from carryon.errors import OutOfProblems, Unsupported
+from carryon.operations import operation
+from carryon.sampling import SAMPLERS
+
+
+def splits(seed=0, **values):
+    return make_splits(load(DataConfig, values), seed)
+
+
+def sets(made):
+    return {split: set(made.codes(split).tolist()) for split in SPLITS}
+
+
+CASES = [
+    *({"sampler": sampler, "num_examples": 5_000} for sampler in sorted(set(SAMPLERS) - {"revealed"})),
+    {"sampler": "revealed", "table": 100, "num_examples": 2_000},
+    {"operation": "subtract", "num_examples": 3_000},
+    {"operation": "multiply", "digits": 2, "num_examples": 3_000},
+    {"operation": "sine", "num_examples": 20_415, "format": "plain"},
+    {"operation": "sqrt", "num_examples": 40_000, "format": "plain"},
+    {"digits": 10, "sampler": "balanced_lengths", "num_examples": 5_000},
+    {"digits": 20, "num_examples": 2_000, "num_test": 500},
+    {"base": 2, "digits": 10, "num_examples": 5_000},
+    {"digits": 7, "sampler": "equal_lengths", "test_sampler": "equal_lengths", "num_examples": 5_000},
+]
+
+
+@pytest.mark.parametrize("values", CASES, ids=str)
+def test_the_splits_have_nothing_in_common_and_no_duplicates(values):
+    made = splits(**values)
+    found = sets(made)
+    assert len(made.train) == values["num_examples"]
+    for split in SPLITS:
+        assert len(found[split]) == len(made.codes(split))
+    assert not found["train"] & found["test"]
+    assert not found["train"] & found["validation"]
+    assert not found["validation"] & found["test"]
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(1, 30_000))
+def test_any_seeds_and_size_keep_the_splits_apart(seed, split_seed, size):
+    found = sets(splits(seed, split_seed=split_seed, num_examples=size))
+    assert not found["train"] & (found["test"] | found["validation"])
+
+
+def test_the_test_set_depends_on_the_split_seed_alone():
+    base = splits()
+    for seed, values in [
+        (1, {}),
+        (0, {"num_examples": 500}),
+        (0, {"sampler": "uniform"}),
+        (0, {"sampler": "balanced_carries"}),
+        (0, {"operation": "subtract"}),
+        (0, {"format": "plain"}),
+        (0, {"exclude": {"numbers": 100}}),
+        (0, {"exclude": {"digit": 5, "position": 1}}),
+    ]:
+        other = splits(seed, **values)
+        assert other.test.tolist() == base.test.tolist()
+        assert other.validation.tolist() == base.validation.tolist()
+    assert len(set(splits(split_seed=1).test.tolist()) & set(base.test.tolist())) < 200
+
+
+def test_training_samples_depend_on_their_seed():
+    assert splits(0).train.tolist() == splits(0).train.tolist()
+    assert len(set(splits(0).train.tolist()) & set(splits(1).train.tolist())) < 1_000
+
+
+def test_the_sizes_of_a_family_are_nested():
+    smaller = set()
+    for size in (250, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000, 20_000, 40_000):
+        larger = set(splits(3, num_examples=size).train.tolist())
+        assert smaller < larger
+        smaller = larger
+
+
+def test_subtraction_uses_the_pairs_of_addition():
+    assert splits(2).train.tolist() == splits(2, operation="subtract").train.tolist()
+
+
+def test_one_digit_problems_are_trained_on_and_never_tested():
+    made = splits()
+    digits = made.domain.longest
+    assert (digits(made.train) == 1).sum() == 100
+    assert (digits(made.test) > 1).all()
+    assert (digits(made.validation) > 1).all()
+
+
+@pytest.mark.parametrize("values", [{}, {"digits": 2, "num_examples": 2_000}, {"operation": "multiply", "digits": 2, "num_examples": 500}])
+def test_a_test_set_looks_like_its_domain(values):
+    """No stratum is starved: every count of carries and digits as often as in the domain, within chance."""
+    made = splits(**values)
+    op = operation("add")
+    domain = made.domain
+    every = np.arange(domain.size)
+    every = every[domain.longest(every) > 1]
+    for label in (domain.longest, lambda codes: op.carries(*domain.split(codes)), lambda codes: codes % 10):
+        expected, found = Counter(label(every).tolist()), Counter(label(made.test).tolist())
+        for key, count in expected.items():
+            share = count / len(every)
+            chance = (share * (1 - share) * len(made.test)) ** 0.5
+            assert abs(found[key] - share * len(made.test)) < 5 * chance + 1, key
+
+
+def test_small_domains_give_less_and_say_so():
+    made = splits(operation="multiply", digits=2, num_examples=3_000)
+    assert (len(made.test), len(made.validation)) == (6_000, 1_000)
+    assert made.notes == ("test: 6,000 problems instead of 10,000 (60 % of the 10,000 problems there are)",)
+    assert splits().notes == ()
+    assert len(splits(operation="sine", format="plain").test) == 10_000
+    one_digit = splits(digits=1, num_examples=100)
+    assert len(one_digit.test) == 0
+    assert "all that training does not include" in one_digit.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted", "exist"),
+    [
+        ({"operation": "sine", "num_examples": 20_416, "format": "plain"}, 20_416, 20_415),
+        ({"operation": "multiply", "digits": 2, "num_examples": 3_001}, 3_001, 3_000),
+        ({"num_examples": 1_000_000}, 1_000_000, 989_000),
+        ({"num_test": 2_000_000}, 2_000_000, 999_900),
+        ({"digits": 1, "num_examples": 101}, 101, 100),
+        ({"exclude": {"lengths": (1, 2, 3)}}, 10_000, 0),
+    ],
+)
+def test_more_than_there_is_cannot_be_had(values, wanted, exist):
+    with pytest.raises(OutOfProblems) as error:
+        splits(**values)
+    assert (error.value.wanted, error.value.exist) == (wanted, exist)
+    assert f"{wanted:,}" in str(error.value)
+    assert f"{exist:,}" in str(error.value)
+
+
+def test_all_that_is_left_can_be_trained_on():
+    made = splits(num_examples=989_000)
+    assert len(sets(made)["train"]) == 989_000
+
+
+@pytest.mark.parametrize("choice", ["random", "rarest"])
+def test_excluded_numbers_are_missing_from_training_and_present_in_tests(choice):
+    made = splits(exclude={"numbers": 500, "choice": choice})
+    hidden = set(made.excluded_numbers)
+    assert len(hidden) == 500
+    a, b = made.domain.split(made.train)
+    assert not hidden & {*a.tolist(), *b.tolist()}
+    a, b = made.domain.split(made.test)
+    assert len(hidden & {*a.tolist(), *b.tolist()}) > 400
+    fewer = splits(exclude={"numbers": 100, "choice": choice})
+    assert set(fewer.excluded_numbers) < hidden
+
+
+def test_the_rarest_numbers_of_long_operands_cannot_be_told():
+    with pytest.raises(Unsupported, match="up to 6 digits"):
+        splits(digits=9, exclude={"numbers": 3, "choice": "rarest"})
+
+
+def test_a_format_that_does_not_fit_is_refused_before_anything_is_drawn():
+    with pytest.raises(Unsupported, match="simplified_scratchpad does not exist for sine"):
+        make_dataset(load(DataConfig, {"operation": "sine", "format": "simplified_scratchpad"}))
+
+
+@pytest.mark.parametrize("values", [{}, {"operation": "multiply", "digits": 2, "num_examples": 1_000}, {"digits": 9}, {"operation": "sqrt", "format": "plain"}], ids=str)
+def test_endless_sampling_never_meets_a_held_out_problem(values):
+    config = load(DataConfig, values)
+    held_out = set(draw_held_out(config).both.tolist())
+    blocks = list(islice(endless_blocks(config, 5), 12))
+    drawn = Counter(code for block in blocks for code in block.tolist())
+    assert len(held_out) >= 7_000
+    assert not held_out & set(drawn)
+    # It goes on, and starts anywhere.
+    assert blocks[7].tolist() == next(endless_blocks(config, 5, start=7)).tolist()
+    assert blocks[7].tolist() != blocks[8].tolist()
+    assert blocks[7].tolist() != next(endless_blocks(config, 6, start=7)).tolist()
+
+
+def test_endless_sampling_keeps_exclusions_and_proportions():
+    config = load(DataConfig, {"exclude": {"digit": 5, "position": 1}})
+    made = make_splits(config)
+    for codes in islice(endless_blocks(config), 3):
+        a, b = made.domain.split(codes)
+        assert not ((a % 10 == 5) | (b % 10 == 5)).any()
+        carries = Counter(operation("add").carries(a, b).tolist())
+        assert set(carries.values()) == {2_500}
