@@ -161,7 +161,9 @@ def test_fresh_windows_are_renewed_and_can_be_entered_anywhere():
 # --- rows ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tokenizer", [TOKENIZER, make_tokenizer("ascii"), make_tokenizer("gpt2")], ids=["data", "ascii", "gpt2"])
+@pytest.mark.parametrize(
+    "tokenizer", [TOKENIZER, make_tokenizer("ascii"), make_tokenizer("gpt2")], ids=["data", "ascii", "gpt2"]
+)
 @pytest.mark.parametrize("loss", ["all", "answer"])
 def test_rows_hold_one_example_each_and_the_mask_says_what_counts(tokenizer, loss):
     rows = make_rows(EXAMPLES[:50], tokenizer, loss=loss)
@@ -176,8 +178,11 @@ def test_rows_hold_one_example_each_and_the_mask_says_what_counts(tokenizer, los
     batch = rows.batch()
     assert (batch.targets_BT == rows.tokens_BT[:, 1:]).all()
     assert tokenizer.decode(batch.targets_BT[0][batch.mask_BT[0]]) == (
-        EXAMPLES[0].completion if loss == "answer" else EXAMPLES[0].text[1:] if tokenizer.name != "gpt2" else
-        tokenizer.decode(rows.tokens_BT[0][1:][batch.mask_BT[0]])
+        EXAMPLES[0].completion
+        if loss == "answer"
+        else EXAMPLES[0].text[1:]
+        if tokenizer.name != "gpt2"
+        else tokenizer.decode(rows.tokens_BT[0][1:][batch.mask_BT[0]])
     )
 
 

@@ -97,7 +97,9 @@ def test_one_digit_problems_are_trained_on_and_never_tested():
     assert (digits(made.validation) > 1).all()
 
 
-@pytest.mark.parametrize("values", [{}, {"digits": 2, "num_examples": 2_000}, {"operation": "multiply", "digits": 2, "num_examples": 500}])
+@pytest.mark.parametrize(
+    "values", [{}, {"digits": 2, "num_examples": 2_000}, {"operation": "multiply", "digits": 2, "num_examples": 500}]
+)
 def test_a_test_set_looks_like_its_domain(values):
     """No stratum is starved: every count of carries and digits as often as in the domain, within chance."""
     made = splits(**values)
@@ -171,7 +173,16 @@ def test_a_format_that_does_not_fit_is_refused_before_anything_is_drawn():
         make_dataset(load(DataConfig, {"operation": "sine", "format": "simplified_scratchpad"}))
 
 
-@pytest.mark.parametrize("values", [{}, {"operation": "multiply", "digits": 2, "num_examples": 1_000}, {"digits": 9}, {"operation": "sqrt", "format": "plain"}], ids=str)
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"operation": "multiply", "digits": 2, "num_examples": 1_000},
+        {"digits": 9},
+        {"operation": "sqrt", "format": "plain"},
+    ],
+    ids=str,
+)
 def test_endless_sampling_never_meets_a_held_out_problem(values):
     config = load(DataConfig, values)
     held_out = set(draw_held_out(config).both.tolist())

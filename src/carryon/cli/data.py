@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .options import number
+
 if TYPE_CHECKING:
     from ..data import Manifest
 
@@ -18,18 +20,20 @@ def make(
     out: Annotated[Path, typer.Argument(help="Folder to make.")],
     operation: Annotated[str, typer.Option(help="add, subtract, multiply, sine or sqrt.")] = "add",
     format: Annotated[str, typer.Option(help="How problems are written; 'carryon gallery' shows all.")] = "reverse",
-    size: Annotated[int, typer.Option(help="Training examples.")] = 10_000,
+    size: Annotated[int, number("Training examples.")] = 10_000,
     sampler: Annotated[
-        str | None, typer.Option(help="Which problems; balanced if left out (sine, sqrt: uniform).")
+        str | None,
+        typer.Option(
+            help="uniform, balanced_digits, balanced_carries, balanced, balanced_lengths, equal_lengths or revealed; "
+            "balanced if left out (sine, sqrt: uniform)."
+        ),
     ] = None,
-    digits: Annotated[int, typer.Option(help="Longest operand of the integer operations.")] = 3,
-    base: Annotated[int, typer.Option(help="2 to 10, for the integer operations.")] = 10,
-    seed: Annotated[int, typer.Option(help="Which training sample.")] = 0,
-    split_seed: Annotated[int, typer.Option(help="Which test and validation sets.")] = 0,
-    test: Annotated[int | None, typer.Option(help="Test examples; 10,000 or what a small domain allows.")] = None,
-    validation: Annotated[
-        int | None, typer.Option(help="Validation examples; 1,000 or what a small domain allows.")
-    ] = None,
+    digits: Annotated[int, number("Longest operand of the integer operations.")] = 3,
+    base: Annotated[int, number("2 to 10, for the integer operations.")] = 10,
+    seed: Annotated[int, number("Which training sample.")] = 0,
+    split_seed: Annotated[int, number("Which test and validation sets.")] = 0,
+    test: Annotated[int | None, number("Test examples; 10,000 or what a small domain allows.")] = None,
+    validation: Annotated[int | None, number("Validation examples; 1,000 or what a small domain allows.")] = None,
     test_sampler: Annotated[
         str, typer.Option(help="uniform, or equal_lengths to test every length alike.")
     ] = "uniform",
@@ -37,13 +41,13 @@ def make(
     spaces: Annotated[bool, typer.Option("--spaces", help="A space between neighbouring digits.")] = False,
     stop: Annotated[str | None, typer.Option(help="Text that ends a completion, in place of its newline.")] = None,
     noise: Annotated[str, typer.Option(help="simplified_scratchpad: random A, C or both.")] = "none",
-    width: Annotated[int | None, typer.Option(help="plain_padded: digits to pad to; --digits if left out.")] = None,
-    table: Annotated[int | None, typer.Option(help="revealed: operands are 0 to this minus 1.")] = None,
-    exclude_numbers: Annotated[int, typer.Option(help="Hide this many numbers from training.")] = 0,
+    width: Annotated[int | None, number("plain_padded: digits to pad to; --digits if left out.")] = None,
+    table: Annotated[int | None, number("revealed: operands are 0 to this minus 1.")] = None,
+    exclude_numbers: Annotated[int, number("Hide this many numbers from training.")] = 0,
     exclude_choice: Annotated[str, typer.Option(help="Which numbers: random or rarest.")] = "random",
-    exclude_digit: Annotated[int | None, typer.Option(help="Hide this digit at --exclude-position.")] = None,
-    exclude_position: Annotated[int | None, typer.Option(help="1 is the lowest digit.")] = None,
-    exclude_length: Annotated[list[int] | None, typer.Option(help="Hide operands of this length (repeatable).")] = None,
+    exclude_digit: Annotated[int | None, number("Hide this digit at --exclude-position.")] = None,
+    exclude_position: Annotated[int | None, number("1 is the lowest digit.")] = None,
+    exclude_length: Annotated[list[int] | None, number("Hide operands of this length (repeatable).")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a data set that is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
 ) -> None:

@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
+from .options import number
+
 DEFAULTS = {
     "add": ("128", "367"),
     "subtract": ("128", "367"),
@@ -17,7 +19,7 @@ def gallery(
     operands: Annotated[list[str] | None, typer.Argument(help="Operands to show, with --operation.")] = None,
     operation: Annotated[str | None, typer.Option(help="Only this operation.")] = None,
     format: Annotated[str | None, typer.Option(help="Only this format.")] = None,
-    base: Annotated[int, typer.Option(help="2 to 10, for the integer operations.")] = 10,
+    base: Annotated[int, number("2 to 10, for the integer operations.")] = 10,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

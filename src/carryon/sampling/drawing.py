@@ -40,9 +40,11 @@ class Drawing:
         return np.concatenate(parts)[Stream(*labels, "order").permutation(size)]
 
     def _counts(self, size: int) -> dict[object, int]:
+        exist = sum(self._capacity.values())
+        if size > exist:
+            raise OutOfProblems(size, exist, "after the test and validation sets and what is excluded")
         counts = {key: count for key, count in self._plan.allot(size, self._capacity).items() if count}
-        if (given := sum(counts.values())) < size:
-            raise OutOfProblems(size, given, "after the test and validation sets and what is excluded")
+        assert sum(counts.values()) == size, "a plan hands out all that there is"
         return counts or {next(iter(self._pools)): 0}
 
 

@@ -1,0 +1,330 @@
+"""The commands as people run them: real processes, real pipes."""
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from carryon.cli.gallery import make_entries, to_markdown
+from carryon.formats import FORMATS
+from carryon.operations import OPERATIONS
+
+VECTORS = Path(__file__).parent / "vectors/formats.jsonl"
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def run(*arguments, stdin="", **options):
+    command = [sys.executable, "-m", "carryon", *map(str, arguments)]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=100, **options)
+
+
+def fails(*arguments, says, stdin="", **options):
+    """One clear line on stderr, nothing on stdout, a non-zero exit, no traceback."""
+    done = run(*arguments, stdin=stdin, **options)
+    assert done.returncode == 2, done
+    assert done.stdout == ""
+    assert done.stderr.startswith("carryon: ")
+    assert done.stderr.count("\n") == 1
+    for part in [says] if isinstance(says, str) else says:
+        assert part in done.stderr
+    return done
+
+
+# --- help ---------------------------------------------------------------------------------------------------------
+
+COMMANDS = [["gallery"], ["render"], ["data", "make"], ["data", "check"], ["data", "show"], ["bench", "data"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example(command):
+    done = run(*command, "--help")
+    assert done.returncode == 0
+    assert "Example: " in done.stdout
+    assert f"carryon {' '.join(command)}" in done.stdout
+
+
+def test_help_and_version_load_nothing_heavy():
+    code = (
+        "import sys; sys.argv = ['carryon', '--help']\n"
+        "try:\n    import carryon.cli; carryon.cli.main()\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('torch', 'numpy', 'pydantic', 'pyarrow') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("[]")
+    assert run("--version").stdout.strip() == "0.1.0"
+
+
+def test_no_command_loads_torch(tmp_path):
+    code = (
+        "import sys; sys.argv = ['carryon', 'data', 'make', sys.argv[1], '--size', '200', '--test', '100']\n"
+        "try:\n    import carryon.cli; carryon.cli.main()\n"
+        "except SystemExit: pass\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "set")], check=True, stdout=subprocess.DEVNULL)
+
+
+# --- render -------------------------------------------------------------------------------------------------------
+
+
+def test_render_gives_all_vectors_to_the_byte():
+    rows = [json.loads(line) for line in VECTORS.read_text().splitlines()]
+    asked = [{key: row[key] for key in ("operation", "format", "operands")} for row in rows]
+    done = run("render", stdin="".join(json.dumps(row) + "\n" for row in asked))
+    assert done.returncode == 0
+    assert [json.loads(line) for line in done.stdout.splitlines()] == rows
+
+
+def test_render_takes_a_file_a_base_options_and_keeps_other_keys(tmp_path):
+    rows = [
+        {"operation": "add", "format": "plain", "operands": ["101", "1"], "base": 2, "id": 7},
+        {"operation": "add", "format": "plain", "operands": [128, 367], "options": {"spaces": True, "stop": "###"}},
+        {
+            "operation": "add",
+            "format": "simplified_scratchpad",
+            "operands": ["1", "2"],
+            "options": {"noise": "A", "seed": 3, "draw": 1},
+        },
+    ]
+    (tmp_path / "in.jsonl").write_text("\n\n".join(map(json.dumps, rows)))
+    done = run("render", tmp_path / "in.jsonl")
+    first, second, third = map(json.loads, done.stdout.splitlines())
+    assert first == {**rows[0], "prompt": "101+1=", "completion": "110\n", "answer": "110"}
+    assert second["prompt"] + second["completion"] == "1 2 8+3 6 7=4 9 5###"
+    assert third["completion"].endswith(".\n3\n")
+
+
+GOOD = '{"operation":"add","format":"plain","operands":["1","2"]}\n'
+BAD_LINES = {
+    "unknown operation": ('{"operation":"ad","format":"plain","operands":["1","2"]}', "did you mean 'add'"),
+    "unknown format": ('{"operation":"add","format":"planar","operands":["1","2"]}', "did you mean 'plain'"),
+    "no such combination": (
+        '{"operation":"sine","format":"simplified_scratchpad","operands":["0.5"]}',
+        "simplified_scratchpad does not exist for sine",
+    ),
+    "letters": ('{"operation":"add","format":"plain","operands":["1","two"]}', "'two'"),
+    "out of range": ('{"operation":"sine","format":"plain","operands":["2.0"]}', "-1.5707 to 1.5707"),
+    "a float": ('{"operation":"sine","format":"plain","operands":[0.5]}', "as text"),
+    "too few operands": ('{"operation":"add","format":"plain","operands":["1"]}', "takes 2 operands"),
+    "no operands": ('{"operation":"add","format":"plain"}', "has no operands"),
+    "no list": ('{"operation":"add","format":"plain","operands":"12"}', "must be a list"),
+    "no object": ("[1, 2]", "not a JSON object"),
+    "no JSON": ('{"operation":"add",', "not JSON"),
+    "deep JSON": ("[" * 100_000, "not JSON"),
+    "unknown option": (
+        '{"operation":"add","format":"plain","operands":["1","2"],"options":{"space":true}}',
+        "did you mean 'spaces'",
+    ),
+    "bad base": ('{"operation":"add","format":"plain","operands":["1","2"],"base":16}', "2 to 10"),
+    "base as text": ('{"operation":"add","format":"plain","operands":["1","2"],"base":"ten"}', "whole number"),
+    "too wide": ('{"operation":"add","format":"plain_padded","operands":["1","2000"]}', "width 3"),
+    "huge number": ('{"operation":"add","format":"plain","operands":["' + "9" * 3_000 + '","1"]}', "at most 2,000"),
+    "huge integer": ('{"operation":"add","format":"plain","operands":[' + "9" * 5_000 + ',"1"]}', "line 2"),
+}
+
+
+@pytest.mark.parametrize(("line", "says"), BAD_LINES.values(), ids=BAD_LINES)
+def test_render_names_the_bad_line_and_prints_nothing(line, says):
+    fails("render", stdin=GOOD + line + "\n" + GOOD, says=["standard input line 2", says])
+
+
+def test_render_of_bytes_that_are_no_text(tmp_path):
+    (tmp_path / "in.jsonl").write_bytes(GOOD.encode() + b"\xff\xfe\n")
+    fails("render", tmp_path / "in.jsonl", says="not UTF-8")
+    fails("render", tmp_path / "missing.jsonl", says=["No such file", "missing.jsonl"])
+    fails("render", tmp_path, says="directory")
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    rows = VECTORS.read_text()
+    command = f"{sys.executable} -m carryon render | head -n 1"
+    done = subprocess.run(command, shell=True, input=rows, capture_output=True, text=True)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+def test_a_full_disk_is_one_clear_line():
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "carryon", "render"]
+        done = subprocess.run(command, input=GOOD, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert "no room to write" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+# --- data ---------------------------------------------------------------------------------------------------------
+
+
+def test_make_check_and_show(tmp_path):
+    out = tmp_path / "set"
+    made = run("data", "make", out, "--size", "600", "--format", "detailed_scratchpad", "--as", "txt", "--json")
+    assert made.returncode == 0
+    manifest = json.loads(made.stdout)
+    assert manifest["splits"]["train"]["digits"] == {"1": 100, "2": 54, "3": 446}
+    checked = run("data", "check", out)
+    assert checked.returncode == 0
+    assert "is sound: 600 train, 1,000 validation, 10,000 test" in checked.stdout
+    assert json.loads(run("data", "check", out, "--json").stdout) == {"path": str(out), "ok": True, "faults": []}
+    shown = run("data", "show", out)
+    assert "100 / 54 / 446" in shown.stdout
+    assert "</scratch>⏎" in shown.stdout
+    assert json.loads(run("data", "show", out, "--json").stdout) == manifest
+    with open(out / "test.txt", "a") as file:
+        file.write("Input:\n1+1\nTarget:\n3\n")
+    broken = run("data", "check", out)
+    assert broken.returncode == 1
+    assert "test: the manifest says" in broken.stdout
+    verdict = run("data", "check", out, "--json")
+    assert verdict.returncode == 1
+    assert not json.loads(verdict.stdout)["ok"]
+
+
+def test_options_reach_the_data(tmp_path):
+    done = run(
+        *(
+            "data",
+            "make",
+            tmp_path / "a",
+            "--operation",
+            "add",
+            "--format",
+            "plain_padded",
+            "--digits",
+            "4",
+            "--size",
+            "700",
+        ),
+        *("--test", "100", "--validation", "10", "--sampler", "uniform", "--spaces", "--stop", "<end>", "--seed", "3"),
+        *(
+            "--exclude-numbers",
+            "20",
+            "--exclude-digit",
+            "5",
+            "--exclude-position",
+            "2",
+            "--exclude-length",
+            "1",
+            "--json",
+        ),
+    )
+    manifest = json.loads(done.stdout)
+    assert manifest["config"]["format"] == {
+        "name": "plain_padded",
+        "spaces": True,
+        "stop": "<end>",
+        "noise": "none",
+        "width": 4,
+    }
+    assert manifest["seed"] == 3
+    assert len(manifest["excluded_numbers"]) == 20
+    row = json.loads((tmp_path / "a/train.jsonl").read_text().splitlines()[0])
+    assert row["completion"].endswith("<end>")
+    assert run("data", "check", tmp_path / "a").returncode == 0
+
+
+def test_show_prints_the_papers_table_beside_ours():
+    table = json.loads(run("data", "show", "--json").stdout)
+    ours, paper = ({row[0]: row[1:] for row in table[who]} for who in ("ours", "paper"))
+    assert list(ours) == [500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000, 20_000, 40_000]
+    assert ours[10_000] == paper[10_000] == [100, 900, 9_000, 2_500, 2_500, 2_500, 2_500]
+    assert ours[20_000] == [100, 1_800, 18_100, 5_000, 5_000, 5_000, 5_000]
+    for size in ours:
+        if size <= 10_000:
+            assert ours[size][:3] == paper[size][:3]
+    assert "125 / 163" in run("data", "show").stdout
+
+
+BAD_MAKES = {
+    "unknown operation": (["--operation", "dad"], "did you mean 'add'"),
+    "unknown format": (["--format", "revers"], "did you mean 'reverse'"),
+    "unknown sampler": (["--sampler", "balancd"], "did you mean 'balanced'"),
+    "unknown form": (["--as", "jsonl2"], "did you mean 'jsonl'"),
+    "letters": (["--size", "many"], "'many'"),
+    "negative": (["--size", "-5"], "-5"),
+    "zero": (["--size", "0"], "num_examples"),
+    "empty": (["--size", ""], "''"),
+    "negative seed": (["--split-seed", "-1"], "split_seed"),
+    "too many": (["--size", "1000000"], ["1,000,000", "989,000"]),
+    "too many to hold": (["--size", "1000000000000"], "num_examples"),
+    "no such format for it": (["--operation", "sine", "--format", "reverse"], "does not exist for sine"),
+    "no such sampler for it": (["--operation", "sine", "--format", "plain", "--sampler", "balanced"], "uniform"),
+    "digit without position": (["--exclude-digit", "5"], "go together"),
+    "unknown option": (["--sise", "5"], "--sise"),
+    "base": (["--base", "11"], "base"),
+    "several at once": (["--operation", "ad", "--format", "revers"], ["'add'", "'reverse'"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "says"), BAD_MAKES.values(), ids=BAD_MAKES)
+def test_make_refuses_bad_input_and_leaves_nothing(tmp_path, arguments, says):
+    fails("data", "make", tmp_path / "set", *arguments, says=says)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_make_refuses_a_path_that_is_taken(tmp_path):
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set/precious").write_text("x")
+    fails("data", "make", tmp_path / "set", "--size", "10", says="--force")
+    fails("data", "make", tmp_path / "set", "--size", "10", "--force", says="not a data set")
+    fails("data", "make", tmp_path / "set/precious/below", "--size", "10", says="Not a directory")
+    assert (tmp_path / "set/precious").read_text() == "x"
+
+
+def test_make_on_a_full_disk_leaves_nothing(tmp_path):
+    def little_room():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    fails("data", "make", tmp_path / "set", says="no room to write", preexec_fn=little_room)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_check_and_show_of_nothing(tmp_path):
+    for command in ("check", "show"):
+        fails("data", command, tmp_path / "nothing", says="there is nothing")
+        fails("data", command, tmp_path, says="no manifest.json")
+        fails("data", command, VECTORS, says="not a data set")
+
+
+def test_wrong_commands_are_one_line():
+    fails("dta", says="dta")
+    fails("data", "mak", says="mak")
+    fails("data", "make", says="'out'")
+
+
+# --- gallery and bench --------------------------------------------------------------------------------------------
+
+
+def test_the_gallery_shows_every_operation_in_every_format():
+    shown = json.loads(run("gallery", "--json").stdout)
+    expected = {(op, name) for op in OPERATIONS for name, kind in FORMATS.items() if op in kind.operations}
+    assert {(entry["operation"], entry["format"]) for entry in shown} == expected
+    text = run("gallery").stdout
+    assert "$128+367=594$⏎" in text
+    assert "[1,2] * 6 , A=[7,2] , k=1 , B=[7,2] , C=0+72=72⏎" in text
+
+
+def test_the_gallery_takes_operands():
+    shown = json.loads(run("gallery", "7", "58", "--operation", "add", "--format", "reverse", "--json").stdout)
+    assert [entry["completion"] for entry in shown] == ["56$\n"]
+    assert "101" in run("gallery", "--base", "2", "--operation", "add").stdout
+    fails("gallery", "7", "58", says="--operation")
+    fails("gallery", "7", "x", "--operation", "add", says="'x'")
+    fails("gallery", "--format", "revers", says="did you mean 'reverse'")
+    fails("gallery", "--format", "reverse", "--operation", "sine", says="does not exist for sine")
+    fails("gallery", "--operation", "tan", says="choose from")
+
+
+def test_the_gallery_page_is_up_to_date():
+    made = to_markdown(make_entries(None, None, None, 10))
+    assert (DOCS / "gallery.md").read_text() == made, "run: carryon gallery --markdown > docs/gallery.md"
+
+
+def test_bench_measures_a_row():
+    (row,) = json.loads(run("bench", "data", "--only", "help", "--json").stdout)
+    assert row["name"] == "help"
+    assert row["seconds"] > 0
+    fails("bench", "data", "--only", "helm", says="did you mean 'help'")
