@@ -43,17 +43,23 @@ def main() -> None:
     except KeyboardInterrupt:
         status = _fail("stopped", 130)
     except BrokenPipeError:
-        # The reader has gone (… | head): nothing to say, and nothing left to flush to.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has gone (… | head): nothing to say.
+        _abandon_stdout()
         status = 141
     except OSError as error:
         status = _fail(_explain(error))
+        _abandon_stdout()
     except Exception as error:
         # Wrong usage, as the option parser words it: its exceptions are known by this method.
         if not hasattr(error, "format_message"):
             raise
         status = _fail(f"{error.format_message()} (carryon --help shows how)")
     sys.exit(status)
+
+
+def _abandon_stdout() -> None:
+    """What could not be written will not be written at exit either: Python would try, and exit with 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, status: int = 2) -> int:
