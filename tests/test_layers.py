@@ -7,7 +7,7 @@ import carryon
 
 SOURCE = Path(carryon.__file__).parent
 LAYERS = [
-    {"errors", "rng", "paper"},
+    {"errors", "rng", "files", "paper"},
     {"config"},
     {"operations"},
     {"formats", "sampling", "tokenizers"},

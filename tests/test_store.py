@@ -9,8 +9,8 @@ import pytest
 
 from carryon.config import DataConfig, FormName, choices, load
 from carryon.data import SPLITS, check_dataset, make_dataset, read_manifest, write_dataset
-from carryon.data.store import file_hash
 from carryon.errors import BadDataset, PathExists
+from carryon.files import file_hash
 from carryon.formats import make_format
 
 SMALL = {"num_examples": 300, "num_test": 200, "num_validation": 50}

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..errors import BadDataset, BadOperand
+from ..files import file_hash
 from ..formats import Format, make_format
 from ..operations import Codes, Domain, Operation, Problem
 from ..sampling import Barred
@@ -11,7 +12,7 @@ from .dataset import ContentHash
 from .forms import FORMS
 from .manifest import Manifest, SplitRecord, count_duplicates, count_overlap, count_strata, count_swapped
 from .splits import SPLITS, domain_of
-from .store import Tick, file_hash, read_manifest
+from .store import Tick, read_manifest
 
 _SHOWN = 3
 _TICK_EVERY = 5_000

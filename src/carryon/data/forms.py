@@ -11,7 +11,6 @@ Every form reads back what it wrote, so that a data set on disk can be checked e
 """
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -20,6 +19,7 @@ from typing import Any
 
 from ..config import FormName
 from ..errors import BadDataset, MissingExtra
+from ..files import sync
 from ..formats import Example, Format
 from ..operations import Problem
 
@@ -197,8 +197,3 @@ def _pyarrow() -> tuple[Any, Any]:
     except ImportError:
         raise MissingExtra("parquet and hf files need pyarrow: pip install 'carryon[parquet]'") from None
     return pyarrow, pyarrow.parquet
-
-
-def sync(file: Any) -> None:
-    file.flush()
-    os.fsync(file.fileno())

@@ -3,7 +3,6 @@
 DATASET/  train.jsonl  validation.jsonl  test.jsonl  manifest.json
 """
 
-import hashlib
 import importlib.metadata
 import os
 import shutil
@@ -14,8 +13,9 @@ from pydantic import ValidationError
 
 from ..config import FormName
 from ..errors import BadDataset, PathExists
+from ..files import file_hash, sync_folder, write_whole
 from .dataset import ContentHash, Dataset
-from .forms import FORMS, Form, Row, sync
+from .forms import FORMS, Form, Row
 from .manifest import Manifest, SplitRecord, count_duplicates, count_overlap, count_strata, count_swapped, missed_goals
 from .splits import SPLITS
 
@@ -67,11 +67,6 @@ def read_manifest(path: Path) -> Manifest:
         raise BadDataset(f"{path / _MANIFEST} is broken{where and f' at {where}'}: {first['msg']}") from None
 
 
-def file_hash(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _write_into(folder: Path, dataset: Dataset, form: Form, tick: Tick | None) -> Manifest:
     splits = dataset.splits
     records = {split: _write_split(folder, split, dataset, form, tick) for split in SPLITS}
@@ -92,9 +87,7 @@ def _write_into(folder: Path, dataset: Dataset, form: Form, tick: Tick | None) -
         missed=missed_goals(splits),
         notes=splits.notes,
     )
-    with open(folder / _MANIFEST, "w", encoding="utf-8") as file:
-        file.write(manifest.model_dump_json(indent=2) + "\n")
-        sync(file)
+    write_whole(folder / _MANIFEST, manifest.model_dump_json(indent=2) + "\n")
     return manifest
 
 
@@ -140,4 +133,5 @@ def _put_in_place(partial: Path, path: Path) -> None:
         if old.exists():
             old.rename(path)
         raise
+    sync_folder(path.parent)
     shutil.rmtree(old, ignore_errors=True)
