@@ -23,7 +23,7 @@ def options_of(name: str) -> list[dict]:
     if name.startswith("hosted_"):
         return [{}]
     noises = ["none", "A", "C", "both"] if name == "simplified_scratchpad" else ["none"]
-    widths = [8] if name == "plain_padded" else [3]
+    widths = [0, 8] if name.endswith("_padded") else [3]
     return [
         {"spaces": spaces, "stop": stop, "noise": noise, "width": width}
         for spaces, stop, noise, width in product([False, True], [None, "###", "<end>"], noises, widths)
@@ -61,6 +61,8 @@ GOLDEN = [
     # The formats of the paper that the vectors do not hold, from its appendices.
     ("add", "plain_padded", "112 29", {}, "112+029=", "0141\n", "141"),
     ("add", "plain_padded", "7 58", {"width": 5}, "00007+00058=", "000065\n", "65"),
+    ("add", "reverse_padded", "112 29", {}, "112+029=", "1410\n", "141"),
+    ("add", "reverse_padded", "7 58", {"width": 0}, "07+58=", "560\n", "65"),
     ("add", "hosted_plain", "677 898", {}, "6 7 7 + 8 9 8 =", " 1 5 7 5###", "1575"),
     ("add", "hosted_reverse", "749 785", {}, "7 4 9 + 7 8 5 =", " 4 3 5 1###", "1534"),
     ("subtract", "hosted_plain", "204 501", {}, "2 0 4 - 5 0 1 =", " - 2 9 7###", "-297"),
@@ -185,7 +187,7 @@ def test_what_is_written_reads_back(op, name, options):
 @pytest.mark.parametrize(("op", "name"), [pair for pair in PAIRS if pair[0] in ("add", "subtract", "multiply")])
 @pytest.mark.parametrize("base", [2, 3, 8])
 def test_other_bases_read_back(op, name, base):
-    format = make_format(FormatConfig(name=name, width=8) if name == "plain_padded" else name)
+    format = make_format(FormatConfig(name=name, width=8) if name.endswith("_padded") else name)
     for problem in problems(op, base):
         example = format.write(problem)
         assert format.read(example.completion) == example.answer == problem.answer
@@ -194,7 +196,7 @@ def test_other_bases_read_back(op, name, base):
 @pytest.mark.parametrize("digits", [20, 100, 500])
 def test_formats_have_no_longest_operand(digits):
     for op, name in [pair for pair in PAIRS if pair[0] in ("add", "subtract", "multiply")]:
-        format = make_format(FormatConfig(name=name, width=500) if name == "plain_padded" else name)
+        format = make_format(FormatConfig(name=name, width=500) if name.endswith("_padded") else name)
         kind = operation(op)
         for operands in kind.domain(digits).operands(Stream("long", digits).below(10 ** (2 * digits), 3)):
             example = format.write(Problem(kind, operands))

@@ -4,8 +4,13 @@ The names a config may use are literals here, so that a recipe is checked withou
 names; a test compares them with the registries.
 """
 
+import copy
+import hashlib
+import json
+import re
+import tomllib
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -19,6 +24,7 @@ FormatName = Literal[
     "plain_padded",
     "reverse",
     "reverse_unwrapped",
+    "reverse_padded",
     "simplified_scratchpad",
     "detailed_scratchpad",
     "detailed_scratchpad_v2",
@@ -31,6 +37,7 @@ SamplerName = Literal[
     "uniform", "balanced_digits", "balanced_carries", "balanced", "balanced_lengths", "equal_lengths", "revealed"
 ]
 TokenizerName = Literal["characters", "ascii", "gpt2"]
+PositionName = Literal["learned", "sinusoidal", "none", "rotary"]
 FormName = Literal["txt", "jsonl", "parquet", "hf", "openai", "openai_prompt"]
 Noise = Literal["none", "A", "C", "both"]
 
@@ -57,15 +64,15 @@ class FormatConfig(Config):
     """Text that ends a completion, in the place of its newline."""
     noise: Noise = "none"
     """simplified_scratchpad: make the digit sums (A), the carries (C) or both random; the final answer stays right."""
-    width: int = Field(default=3, ge=1, le=MAX_DIGITS)
-    """plain_padded: digits that operands are padded to; answers get one more."""
+    width: int = Field(default=3, ge=0, le=MAX_DIGITS)
+    """The padded formats: digits that operands are padded to, answers to one more; 0: as wide as the longer operand."""
 
     @model_validator(mode="after")
     def _options_belong_to_the_format(self) -> Self:
         if self.noise != "none" and self.name != "simplified_scratchpad":
             raise ValueError(f"noise exists for simplified_scratchpad only, not for {self.name}")
-        if "width" in self.model_fields_set and self.width != 3 and self.name != "plain_padded":
-            raise ValueError(f"width exists for plain_padded only, not for {self.name}")
+        if self.width != 3 and not self.name.endswith("_padded"):
+            raise ValueError(f"width exists for plain_padded and reverse_padded only, not for {self.name}")
         if self.name.startswith("hosted_") and (self.spaces or self.stop is not None):
             raise ValueError(f"{self.name} has its own spaces and stop mark: leave both options out")
         if self.stop is not None and any(mark in "0123456789-. " for mark in self.stop):
@@ -143,7 +150,7 @@ class DataConfig(Config):
             problems.append(f"exclusions exist for the integer operations only, not for {self.operation}")
         if (self.table is None) == (self.sampler == "revealed"):
             problems.append("table goes with sampler revealed, and the other way round")
-        if self.format.name == "plain_padded" and self.is_integer and self.format.width < self.digits:
+        if self.format.name.endswith("_padded") and self.is_integer and 0 < self.format.width < self.digits:
             problems.append(
                 f"format.width {self.format.width} is too narrow for {self.digits}-digit operands: "
                 f"set it to {self.digits}"
@@ -155,6 +162,166 @@ class DataConfig(Config):
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+
+class ModelConfig(Config):
+    """The paper's NanoGPT; GPT-2 is layers=12, heads=12, width=768."""
+
+    layers: int = Field(default=6, ge=1, le=200)
+    heads: int = Field(default=6, ge=1, le=200)
+    width: int = Field(default=384, ge=1, le=20_000)
+    context: int = Field(default=256, ge=2, le=100_000)
+    """Most tokens the model can look at."""
+    dropout: float = Field(default=0.2, ge=0, lt=1)
+    position: PositionName = "learned"
+
+    @model_validator(mode="after")
+    def _heads_share_the_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} cannot be shared by {self.heads} heads: make it a multiple")
+        if self.position in ("sinusoidal", "rotary") and self.width // self.heads % 2:
+            raise ValueError(f"{self.position} positions need an even width per head, not {self.width // self.heads}")
+        return self
+
+
+class StopConfig(Config):
+    """When to stop before the last step, judged on the validation set."""
+
+    accuracy: float | None = Field(default=None, gt=0, le=1)
+    """Stop once validation accuracy has been at least this …"""
+    hold: int = Field(default=1, ge=1)
+    """… for this many evaluations in a row."""
+    plateau: int | None = Field(default=None, ge=1)
+    """Stop after this many evaluations without a better one."""
+
+    @property
+    def is_on(self) -> bool:
+        return self.accuracy is not None or self.plateau is not None
+
+
+class TrainConfig(Config):
+    steps: int = Field(default=5_000, ge=0, le=10_000_000)
+    """Optimizer steps."""
+    batch_size: int = Field(default=256, ge=1, le=1_000_000)
+    """Windows or rows per step."""
+    accumulation: int = Field(default=1, ge=1, le=10_000)
+    """Pieces a batch is cut into, where it does not fit the memory."""
+    packing: Literal["stream", "rows"] = "stream"
+    """Random windows of one long stream (the paper's way), or one example a row."""
+    loss: Literal["all", "answer"] = "all"
+    """What the loss counts; rows only: the answer alone."""
+    endless: bool = False
+    """New problems for ever instead of a set of num_examples."""
+    lr: float = Field(default=1e-3, gt=0)
+    final_lr: float = Field(default=0.1, ge=0, le=1)
+    """Where the cosine ends, as a part of lr."""
+    warmup_steps: int = Field(default=100, ge=0)
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    beta2: float = Field(default=0.99, ge=0, lt=1)
+    weight_decay: float = Field(default=0.1, ge=0)
+    """On matrices only."""
+    grad_clip: float = Field(default=1.0, ge=0)
+    """0: no clipping."""
+    precision: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    """auto: bfloat16 on GPUs that have it, float16 with loss scaling on others, float32 elsewhere."""
+    eval_every: int = Field(default=250, ge=1)
+    """Steps between evaluations; also what early stopping goes by."""
+    stop: StopConfig = StopConfig()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        problems = []
+        if self.loss == "answer" and self.packing == "stream":
+            problems.append("train.loss answer needs train.packing rows: a stream has no rows to mask")
+        if self.batch_size % self.accumulation:
+            problems.append(f"train.batch_size {self.batch_size} is not a multiple of accumulation {self.accumulation}")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+
+class EvaluationConfig(Config):
+    """A question put to a model. It has its own hash: a new question to an old model trains nothing."""
+
+    problems: Literal["test", "validation", "train", "exhaustive"] = "test"
+    """exhaustive: every problem of the domain, told apart by whether training saw it."""
+    limit: int | None = Field(default=None, ge=1)
+    """At most this many."""
+    prefix: str = ""
+    """Text in front of every prompt."""
+    examples: int = Field(default=0, ge=0, le=100)
+    """Training examples in front of every prompt, after `prefix`."""
+    wrong_examples: bool = False
+    """Give those examples wrong answers."""
+    example_set: int = Field(default=0, ge=0)
+    """Which ones."""
+    temperature: float = Field(default=0.0, ge=0)
+    """0: greedy."""
+    top_k: int | None = Field(default=None, ge=1)
+    seed: int = 0
+    """Of the sampled tokens."""
+
+
+class RunConfig(Config):
+    """One training run, complete."""
+
+    data: DataConfig = DataConfig()
+    tokenizer: TokenizerName = "characters"
+    model: ModelConfig = ModelConfig()
+    train: TrainConfig = TrainConfig()
+    seed: int = 0
+    """Training sample, initial weights, order, dropout."""
+    parent: str | None = None
+    """Hash of the run whose weights this one starts from."""
+    name: str = "run"
+    """Names the folder; changes nothing else."""
+    evaluations: tuple[EvaluationConfig, ...] = (EvaluationConfig(),)
+    """What to ask the model when it is done; not part of the run's hash."""
+
+    @model_validator(mode="after")
+    def _name_is_a_folder(self) -> Self:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}", self.name):
+            raise ValueError(f"name {self.name!r} cannot name a folder: use letters, digits, '.', '_' and '-'")
+        return self
+
+    @property
+    def hash(self) -> str:
+        return config_hash(self, leave_out={"name", "evaluations"})
+
+    @property
+    def folder(self) -> str:
+        return f"{self.name}-{self.hash}"
+
+
+SCHEMA = 1
+"""Part of every hash: goes up when the same config comes to mean something else."""
+
+
+def config_hash(config: Config, leave_out: set[str] | None = None) -> str:
+    """Ten hex digits over the fields that differ from their defaults, so that new fields leave old hashes alone."""
+    values = config.model_dump(mode="json", exclude_defaults=True, exclude=leave_out)
+    canonical = json.dumps({"schema": SCHEMA, **values}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:10]
+
+
+def override(values: dict[str, Any], settings: Iterable[str]) -> dict[str, Any]:
+    """`values` with settings such as "train.steps=100" put in; values are TOML, and text where that fails."""
+    result = copy.deepcopy(values)
+    for setting in settings:
+        path, equals, text = setting.partition("=")
+        keys = path.strip().split(".")
+        if not equals or not all(keys):
+            raise BadConfig(f"setting {setting!r} is not of the form a.b=c, such as train.steps=100")
+        inner = result
+        for key in keys[:-1]:
+            inner = inner.setdefault(key, {})
+            if not isinstance(inner, dict):
+                raise BadConfig(f"setting {setting!r} goes into {key!r}, which is not a table")
+        try:
+            inner[keys[-1]] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            inner[keys[-1]] = text.strip()
+    return result
 
 
 C = TypeVar("C", bound=Config)

@@ -41,7 +41,7 @@ def make(
     spaces: Annotated[bool, typer.Option("--spaces", help="A space between neighbouring digits.")] = False,
     stop: Annotated[str | None, typer.Option(help="Text that ends a completion, in place of its newline.")] = None,
     noise: Annotated[str, typer.Option(help="simplified_scratchpad: random A, C or both.")] = "none",
-    width: Annotated[int | None, number("plain_padded: digits to pad to; --digits if left out.")] = None,
+    width: Annotated[int | None, number("The padded formats: digits to pad to; --digits if left out.")] = None,
     table: Annotated[int | None, number("revealed: operands are 0 to this minus 1.")] = None,
     exclude_numbers: Annotated[int, number("Hide this many numbers from training.")] = 0,
     exclude_choice: Annotated[str, typer.Option(help="Which numbers: random or rarest.")] = "random",
@@ -64,7 +64,7 @@ def make(
     if form not in choices(FormName):
         raise UnknownName("kind of file", form, choices(FormName))
     format_options: dict[str, Any] = {"name": format, "spaces": spaces, "stop": stop, "noise": noise}
-    if width is not None or format == "plain_padded":
+    if width is not None or format.endswith("_padded"):
         format_options["width"] = digits if width is None else width
     config = load(
         DataConfig,

@@ -63,7 +63,7 @@ def make_entries(
             if (only_format and format_name != only_format) or name not in kind.operations:
                 continue
             options: dict[str, Any] = {}
-            if format_name == "plain_padded":
+            if format_name.endswith("_padded"):
                 options["width"] = max(3, *map(len, problem.operands))
             example = make_format(_format_config(format_name, options)).write(problem)
             entries.append(

@@ -8,7 +8,7 @@ from ..config import FormatConfig
 from ..errors import UnknownName
 from .base import Example, Format
 from .hosted import HostedDetailedScratchpad, HostedPlain, HostedReverse, HostedSimplifiedScratchpad
-from .plain import Plain, PlainPadded, PlainWrapped, Reverse, ReverseUnwrapped
+from .plain import Plain, PlainPadded, PlainWrapped, Reverse, ReversePadded, ReverseUnwrapped
 from .scratchpads import DetailedScratchpad, DetailedScratchpadV2, SimplifiedScratchpad
 
 FORMATS: dict[str, type[Format]] = {
@@ -19,6 +19,7 @@ FORMATS: dict[str, type[Format]] = {
         PlainPadded,
         Reverse,
         ReverseUnwrapped,
+        ReversePadded,
         SimplifiedScratchpad,
         DetailedScratchpad,
         DetailedScratchpadV2,

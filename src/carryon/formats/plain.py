@@ -1,7 +1,7 @@
 """Formats that write the answer and nothing else."""
 
 from ..errors import BadOperand
-from ..operations import IntegerOperation, Problem
+from ..operations import Problem
 from .base import EVERY, INTEGER, Format, without_leading_zeros
 
 
@@ -77,7 +77,28 @@ class ReverseUnwrapped(Format):
         return super().number(text[::-1])
 
 
-class PlainPadded(Format):
+class Padded(Format):
+    """Operands padded with zeros to a common width, so that digits of equal weight line up."""
+
+    operations = ("add",)
+
+    def ask(self, problem: Problem) -> str:
+        a, b = (operand.zfill(self.width_for(problem)) for operand in problem.operands)
+        return f"{a}+{b}{self.behind}"
+
+    def asked(self, prompt: str) -> str | None:
+        question = super().asked(prompt)
+        return question and "+".join(map(without_leading_zeros, question.split("+")))
+
+    def width_for(self, problem: Problem) -> int:
+        longest = max(map(len, problem.operands))
+        width = self.config.width or longest
+        if longest > width:
+            raise BadOperand(f"{problem.question} does not fit {self.name} with width {width}: raise the width")
+        return width
+
+
+class PlainPadded(Padded):
     """Operands padded with zeros to `width` digits, the answer to one more.
 
         112+29=141   is written   "112+029="   "0141\\n"
@@ -86,24 +107,28 @@ class PlainPadded(Format):
     """
 
     name = "plain_padded"
-    operations = ("add",)
-
-    def ask(self, problem: Problem) -> str:
-        width = self.config.width
-        if max(map(len, problem.operands)) > width:
-            raise BadOperand(f"{problem.question} does not fit plain_padded with width {width}: raise the width")
-        a, b = (operand.zfill(width) for operand in problem.operands)
-        assert isinstance(problem.operation, IntegerOperation)
-        return f"{a}{problem.operation.symbol}{b}{self.behind}"
-
-    def asked(self, prompt: str) -> str | None:
-        question = super().asked(prompt)
-        return question and "+".join(map(without_leading_zeros, question.split("+")))
 
     def work(self, problem: Problem, draw: int) -> tuple[str, str]:
-        answer = problem.operation.answer(problem.operands)
-        return answer.zfill(self.config.width + 1), answer
+        answer = problem.answer
+        return answer.zfill(self.width_for(problem) + 1), answer
 
     def number(self, text: str) -> str | None:
         number = super().number(text)
+        return number and without_leading_zeros(number)
+
+
+class ReversePadded(Padded):
+    """The padded answer, lowest digit first.
+
+    112+29=141   is written   "112+029="   "1410\\n"
+    """
+
+    name = "reverse_padded"
+
+    def work(self, problem: Problem, draw: int) -> tuple[str, str]:
+        answer = problem.answer
+        return answer.zfill(self.width_for(problem) + 1)[::-1], answer
+
+    def number(self, text: str) -> str | None:
+        number = super().number(text[::-1])
         return number and without_leading_zeros(number)
