@@ -8,6 +8,9 @@ for example in data.examples("train"):
     print(example.prompt, example.completion)
 """
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
-__version__ = version("carryon")
+try:
+    __version__ = version("carryon")
+except PackageNotFoundError:  # run from its source, not installed
+    __version__ = "source"

@@ -255,11 +255,17 @@ class EvaluationConfig(Config):
     """Give those examples wrong answers."""
     example_set: int = Field(default=0, ge=0)
     """Which ones."""
+    corrupt: Literal["none", "random", "precise"] = "none"
+    """Give the model two wrong digits of the answer, random ones or the second off by one, and score its third."""
     temperature: float = Field(default=0.0, ge=0)
     """0: greedy."""
     top_k: int | None = Field(default=None, ge=1)
     seed: int = 0
     """Of the sampled tokens."""
+
+    @property
+    def hash(self) -> str:
+        return config_hash(self)
 
 
 class RunConfig(Config):
@@ -277,6 +283,8 @@ class RunConfig(Config):
     """Names the folder; changes nothing else."""
     evaluations: tuple[EvaluationConfig, ...] = (EvaluationConfig(),)
     """What to ask the model when it is done; not part of the run's hash."""
+    watch: tuple[EvaluationConfig, ...] = ()
+    """What to ask it along the way, every train.eval_every steps, beside the validation set; not part of the hash."""
 
     @model_validator(mode="after")
     def _name_is_a_folder(self) -> Self:
@@ -286,7 +294,7 @@ class RunConfig(Config):
 
     @property
     def hash(self) -> str:
-        return config_hash(self, leave_out={"name", "evaluations"})
+        return config_hash(self, leave_out={"name", "evaluations", "watch"})
 
     @property
     def folder(self) -> str:

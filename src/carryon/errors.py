@@ -8,6 +8,9 @@
   x OutOfProblems         more distinct problems were asked for than exist
   x BadInput              a line of an input file that cannot be used (names the line)
   x BadDataset            a data set on disk that contradicts its manifest, or has none
+  x BadRun                a run that is not there, not finished or broken
+  x RunMismatch           a run folder that holds another config, or is in use
+  x OutOfMemory           a batch that does not fit the device (says which setting to lower)
   x PathExists            an output path that is already there
   x UnknownCharacter      text with a character outside the tokenizer's vocabulary
   x MissingExtra          an optional dependency or file that is not installed
@@ -52,6 +55,18 @@ class BadInput(CarryonError):
 
 
 class BadDataset(CarryonError):
+    pass
+
+
+class BadRun(CarryonError):
+    pass
+
+
+class RunMismatch(CarryonError):
+    pass
+
+
+class OutOfMemory(CarryonError):
     pass
 
 

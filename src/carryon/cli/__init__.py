@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..errors import CarryonError
-from . import bench, data, gallery, render
+from . import ask, bench, data, doctor, evaluate, gallery, render, runs, train
 
 app = typer.Typer(
     help="A laboratory for teaching arithmetic to small transformers.",
@@ -20,6 +20,11 @@ app = typer.Typer(
 )
 app.command("gallery")(gallery.gallery)
 app.command("render")(render.render)
+app.command("train")(train.train)
+app.command("runs")(runs.runs)
+app.command("evaluate")(evaluate.evaluate)
+app.command("ask")(ask.ask)
+app.command("doctor")(doctor.doctor)
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 

@@ -46,12 +46,15 @@ class Windows:
     def __init__(self, tokens: Ids, context: int, batch_size: int, seed: int = 0) -> None:
         if not len(tokens):
             raise BadConfig("there is nothing to train on: the stream has no tokens")
-        self._tokens = np.tile(tokens, -(-(context + 1) // len(tokens))) if len(tokens) <= context else tokens
+        self.tokens = np.tile(tokens, -(-(context + 1) // len(tokens))) if len(tokens) <= context else tokens
         self._context, self._batch_size, self._seed = context, batch_size, seed
 
+    def starts(self, step: int) -> NDArray[np.int64]:
+        """Where the windows of a step begin."""
+        return Stream("batch", self._seed, step).below(len(self.tokens) - self._context, self._batch_size)
+
     def batch(self, step: int) -> Batch:
-        starts = Stream("batch", self._seed, step).below(len(self._tokens) - self._context, self._batch_size)
-        windows = self._tokens[starts[:, None] + np.arange(self._context + 1)]
+        windows = self.tokens[self.starts(step)[:, None] + np.arange(self._context + 1)]
         return Batch(windows[:, :-1], windows[:, 1:], None)
 
 

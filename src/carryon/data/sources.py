@@ -34,13 +34,16 @@ class Repeated(Source):
         self._order: tuple[int, list[int]] = (-1, [])
 
     def examples(self, start: int = 0) -> Iterator[Example]:
+        return (self._examples[index] for index in self.indices(start))
+
+    def indices(self, start: int = 0) -> Iterator[int]:
+        """The places in the set of example number `start` and all that follow."""
         size = len(self._examples)
         while True:
             epoch, offset = divmod(start, size)
             if self._order[0] != epoch:
                 self._order = epoch, Stream("epoch", self._seed, epoch).permutation(size).tolist()
-            for index in self._order[1][offset:]:
-                yield self._examples[index]
+            yield from self._order[1][offset:]
             start = (epoch + 1) * size
 
 

@@ -3,7 +3,6 @@
 DATASET/  train.jsonl  validation.jsonl  test.jsonl  manifest.json
 """
 
-import importlib.metadata
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from .. import __version__
 from ..config import FormName
 from ..errors import BadDataset, PathExists
 from ..files import file_hash, sync_folder, write_whole
@@ -75,7 +75,7 @@ def _write_into(folder: Path, dataset: Dataset, form: Form, tick: Tick | None) -
     form.finish(folder, {split: record.file for split, record in records.items()}, title)
     codes = {split: splits.codes(split) for split in SPLITS}
     manifest = Manifest(
-        carryon=importlib.metadata.version("carryon"),
+        carryon=__version__,
         config=config,
         seed=splits.seed,
         form=form.name,

@@ -1,0 +1,144 @@
+"""carryon evaluate: questions to a finished model."""
+
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .options import number
+from .train import RUNS
+
+
+def evaluate(
+    run: Annotated[str, typer.Argument(help="A run's folder, name or hash.")],
+    exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Every problem of the domain.")] = False,
+    split: Annotated[str, typer.Option(help="test, validation or train.")] = "test",
+    problems: Annotated[
+        Path | None, typer.Option(help="Problems from a file: JSONL as for render, or lines such as 128+367=495.")
+    ] = None,
+    limit: Annotated[int | None, number("At most this many problems.")] = None,
+    prefix: Annotated[str, typer.Option(help="Text in front of every prompt; \\n is a newline.")] = "",
+    examples: Annotated[int, number("Training examples in front of every prompt.")] = 0,
+    wrong_examples: Annotated[bool, typer.Option("--wrong-examples", help="Give those wrong answers.")] = False,
+    example_set: Annotated[int, number("Which examples.")] = 0,
+    corrupt: Annotated[str, typer.Option(help="random or precise: two wrong digits first, the third scored.")] = "none",
+    temperature: Annotated[float, typer.Option(help="0 is greedy; the paper says 0.8.")] = 0.0,
+    top_k: Annotated[int | None, number("Sample from the likeliest k tokens.")] = None,
+    seed: Annotated[int, number("Of the sampled tokens.")] = 0,
+    failures: Annotated[Path | None, typer.Option(help="Write what went wrong to this JSONL file.")] = None,
+    precision: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
+    runs: Annotated[Path, typer.Option(help="Where run folders are kept.")] = RUNS,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    force: Annotated[bool, typer.Option("--force", help="Ask again what was asked before.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Score a model on its test set, on every problem there is, or on problems of your own.
+
+    Example: carryon evaluate quickstart --exhaustive --failures failures.jsonl
+    """
+    from ..config import EvaluationConfig, load
+    from ..errors import PathExists
+    from ..runs import find_run
+    from .output import print_json
+
+    found = find_run(run, runs)
+    question = load(
+        EvaluationConfig,
+        {
+            "problems": "exhaustive" if exhaustive else split,
+            "limit": limit,
+            "prefix": prefix.replace("\\n", "\n"),
+            "examples": examples,
+            "wrong_examples": wrong_examples,
+            "example_set": example_set,
+            "corrupt": corrupt,
+            "temperature": temperature,
+            "top_k": top_k,
+            "seed": seed,
+        },
+    )
+    if failures is not None and failures.exists() and not force:
+        raise PathExists(f"{failures} is already there: choose another path, or pass --force to replace it")
+    known = None if problems or failures or force else found.read_evaluation(question.hash)
+    result = known or _ask(found, question, problems, failures, device, precision)
+    if as_json:
+        print_json(result)
+    else:
+        _print(result, found.path.name)
+
+
+def _ask(found: Any, question: Any, file: Path | None, failures: Path | None, device: str, precision: str) -> Any:
+    from ..data import make_dataset
+    from ..devices import pick_precision
+    from ..evaluation import read_problems
+    from ..files import write_whole
+    from ..training import ask_all, load_model
+    from .progress import progress
+
+    model, tokenizer = load_model(found, device)
+    where = next(model.parameters()).device
+    dataset = make_dataset(found.config.data, found.config.seed)
+    listed = None
+    if file is not None:
+        with open(file, encoding="utf-8") as lines:
+            listed = read_problems(lines, str(file), found.config.data.base)
+    total = len(listed) if listed is not None else dataset.splits.domain.size
+    started = time.monotonic()
+    with progress(total, "problems asked") as advance:
+        result, report = ask_all(
+            question,
+            dataset,
+            model,
+            tokenizer,
+            pick_precision(precision, where),
+            problems=listed,
+            tick=lambda done: advance(done, found.path.name),
+        )
+    result |= {"config": question.model_dump(mode="json"), "seconds": round(time.monotonic() - started, 3)}
+    if file is not None:
+        result["file"] = str(file)
+    else:
+        found.write_evaluation(question.hash, result)
+    if failures is not None and report is not None:
+        write_whole(failures, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in report.failures))
+    return result
+
+
+def _print(result: dict[str, Any], name: str) -> None:
+    from rich.table import Table
+
+    from ..config import EvaluationConfig, load
+    from ..evaluation import describe, wilson
+    from .output import console
+
+    out = console()
+    title = f"{name}: {result.get('file') or describe(load(EvaluationConfig, result['config']))}"
+    if "accuracy" not in result:
+        out.print(
+            f"{title}\nthird digit exact {result['exact']:.2%}, within one {result['relaxed']:.2%} "
+            f"(of {result['count']:,})"
+        )
+        return
+    table = Table(title=title)
+    for column in ("", "right", "of", "accuracy", "95 % interval"):
+        table.add_column(column, justify="left" if not column else "right")
+
+    def row(label: str, right: int, count: int) -> None:
+        low, high = wilson(right, count) or (0, 0)
+        table.add_row(label, f"{right:,}", f"{count:,}", f"{right / max(count, 1):.3%}", f"{low:.3%} … {high:.3%}")
+
+    row("all", result["right"], result["count"])
+    for kind, counts in result["by"].items():
+        if kind == "lengths" and len(counts) > 16:
+            continue
+        table.add_section()
+        for label, (right, count) in counts.items():
+            row(f"{kind} {label}", right, count)
+    out.print(table)
+    if result["unreadable"]:
+        out.print(f"{result['unreadable']:,} answers could not be read and count as wrong")
+    if result["first_wrong_lines"]:
+        kinds = ", ".join(f"{kind} {count:,}" for kind, count in result["first_wrong_lines"].items())
+        out.print(f"where scratchpads first go wrong: {kinds}")

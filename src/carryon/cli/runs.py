@@ -1,0 +1,63 @@
+"""carryon runs: what is in the runs folder."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .train import RUNS
+
+
+def runs(
+    folder: Annotated[Path, typer.Argument(help="Where run folders are kept.")] = RUNS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the runs, how far they are, and how well they do.
+
+    Example: carryon runs
+    """
+    from rich.table import Table
+
+    from ..runs import run_folders
+    from .output import console, print_json
+
+    rows = [_row(path) for path in run_folders(folder)]
+    if as_json:
+        print_json(rows)
+        return
+    if not rows:
+        print(f"no runs in {folder}: 'carryon train' makes one")
+        return
+    table = Table()
+    for column in ("run", "data", "model", "state", "accuracy"):
+        table.add_column(column)
+    for row in rows:
+        table.add_row(row["run"], row.get("data", ""), row.get("model", ""), row["state"], row.get("accuracy", ""))
+    console().print(table)
+
+
+def _row(path: Path) -> dict[str, Any]:
+    from ..errors import CarryonError
+    from ..runs import Run
+
+    try:
+        run = Run.open(path)
+        result, metrics = run.read_result(), run.metrics()
+    except CarryonError as error:
+        return {"run": path.name, "state": f"broken: {error}"}
+    config = run.config
+    row = {
+        "run": path.name,
+        "data": f"{config.data.operation} {config.data.format.name} {config.data.num_examples:,}",
+        "model": f"{config.model.layers} x {config.model.width}",
+    }
+    if result is not None:
+        accuracies = [value for value in result["evaluations"].values() if value is not None]
+        row["state"] = f"done, {result['steps']:,} steps, {result['seconds']:.0f} s"
+        row["accuracy"] = ", ".join(f"{value:.2%}" for value in accuracies)
+    else:
+        last = metrics[-1] if metrics else {"step": 0}
+        row["state"] = f"at step {last['step']:,} of {config.train.steps:,}"
+        if last.get("validation") is not None:
+            row["accuracy"] = f"validation {last['validation']:.2%}"
+    return row

@@ -1,0 +1,40 @@
+"""Where tensors live and how numbers are kept there."""
+
+import torch
+
+from .errors import BadConfig
+
+Precision = torch.dtype
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """The device a user asked for, or the fastest that is there."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        there = ["cpu"] + [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+        there += ["mps"] if torch.backends.mps.is_available() else []
+        reason = str(error).splitlines()[0]
+        raise BadConfig(f"device {name!r} is not there ({reason}); choose from auto, {', '.join(there)}") from None
+    return device
+
+
+def pick_precision(name: str, device: torch.device) -> torch.dtype:
+    """bfloat16 on GPUs that have it in hardware, float16 on older ones (T4, 2080), float32 elsewhere."""
+    if name != "auto":
+        if name == "float16" and device.type == "cpu":
+            raise BadConfig("precision float16 is for GPUs; on the CPU choose float32 or bfloat16")
+        dtype: torch.dtype = getattr(torch, name)
+        return dtype
+    if device.type != "cuda":
+        return torch.float32
+    return torch.bfloat16 if torch.cuda.get_device_capability(device)[0] >= 8 else torch.float16
+
+
+def describe_device(device: torch.device) -> str:
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type}, {torch.get_num_threads()} threads" if device.type == "cpu" else "Apple GPU"

@@ -1,0 +1,274 @@
+"""Prompts to completions: batched, cached, and the same whatever the batch.
+
+Prompts of different lengths share a batch: rows are padded on the right, and every row writes at its own
+place of the cache. Rows that have met their end leave the batch. What is sampled depends on (seed, prompt,
+position), so neither batch size nor order changes a completion.
+
+Shapes: B rows, S tokens of a row, V vocabulary.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .data import make_rows
+from .errors import BadConfig
+from .formats import Example
+from .model import Cache, Decoder
+from .rng import Stream
+from .tokenizers import Tokenizer
+
+Finished = Callable[[str], bool]
+
+_LOOK_EVERY = 16
+"""Steps between looks at which rows are done: a look waits for the device, a step does not."""
+_CACHE_BYTES = {"cuda": 24 * 2**30, "mps": 2**30, "cpu": 2**28}
+_ROWS_AT_ONCE = {"cuda": 65_536, "mps": 4_096, "cpu": 2_048}
+
+
+class Completer:
+    """A model as a function from prompts to completions.
+
+    `drafts` are guesses of what the model will write. They are checked in one pass over the whole text, and only
+    where the model would have written something else is it asked token by token: good guesses make it much faster,
+    and no guess changes what comes out.
+    """
+
+    accepts_drafts = True
+
+    def __init__(
+        self,
+        model: Decoder,
+        tokenizer: Tokenizer,
+        finished: Finished,
+        max_new_tokens: int,
+        *,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        seed: int = 0,
+        precision: torch.dtype = torch.float32,
+        batch_size: int | None = None,
+        crop: bool = False,
+    ) -> None:
+        self.model, self.tokenizer, self.finished = model, tokenizer, finished
+        self.max_new_tokens = max_new_tokens
+        self.temperature, self.top_k, self.seed = temperature, top_k, seed
+        self.precision = precision
+        self.device = next(model.parameters()).device
+        self.batch_size = batch_size or _ROWS_AT_ONCE[self.device.type]
+        self.crop = crop
+        """Cut prompts that leave no room from the left, as the paper's authors did, instead of refusing them."""
+
+    @torch.no_grad()
+    def __call__(self, prompts: Sequence[str], drafts: Sequence[str] | None = None) -> list[str]:
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            with self._autocast():
+                return self._complete(prompts, drafts)
+        finally:
+            self.model.train(was_training)
+
+    def _complete(self, prompts: Sequence[str], drafts: Sequence[str] | None) -> list[str]:
+        completions: list[str | None] = [None] * len(prompts)
+        if drafts is not None and self.temperature == 0:
+            for index in self._check_drafts(prompts, drafts):
+                completions[index] = drafts[index]
+        open_rows = [index for index, completion in enumerate(completions) if completion is None]
+        encoded = {index: self._fit(self.tokenizer.encode(prompts[index]), prompts[index]) for index in open_rows}
+        open_rows.sort(key=lambda index: len(encoded[index]))  # rows of one length share a batch: no padding
+        start = 0
+        while start < len(open_rows):
+            rows = open_rows[start : start + self._rows_that_fit(len(encoded[open_rows[-1]]))]
+            for index, text in zip(
+                rows, self._generate([encoded[i] for i in rows], [prompts[i] for i in rows]), strict=True
+            ):
+                completions[index] = text
+            start += len(rows)
+        return [completion or "" for completion in completions]
+
+    def _fit(self, ids: Any, prompt: str) -> Any:
+        """A prompt with room behind it for at least one token."""
+        room = self.model.config.context - 1
+        if not len(ids):
+            raise BadConfig("a prompt needs at least one character")
+        if len(ids) <= room:
+            return ids
+        if self.crop:
+            return ids[-max(1, self.model.config.context - self.max_new_tokens) :]
+        shown = prompt if len(prompt) <= 40 else f"{prompt[:37]}…"
+        raise BadConfig(f"a prompt of {len(ids)} tokens does not fit the model's context of {room + 1}: {shown!r}")
+
+    def _check_drafts(self, prompts: Sequence[str], drafts: Sequence[str]) -> list[int]:
+        """The rows whose draft is, token for token, what the model writes."""
+        pairs = [Example(prompt, draft, "") for prompt, draft in zip(prompts, drafts, strict=True)]
+        order = sorted(
+            (index for index, pair in enumerate(pairs) if self.finished(pair.completion)),
+            key=lambda index: len(pairs[index].prompt) + len(pairs[index].completion),
+        )
+        accepted = []
+        start = 0
+        while start < len(order):
+            characters = len(pairs[order[min(start + self.batch_size, len(order)) - 1]].text)
+            size = max(1, min(self.batch_size, 16 * self.batch_size // characters))
+            chunk = order[start : start + size]
+            start += size
+            holds = self._draft_holds([pairs[index] for index in chunk])
+            accepted += [index for index, good in zip(chunk, holds, strict=True) if good]
+        return accepted
+
+    def _draft_holds(self, pairs: list[Example]) -> list[bool]:
+        rows = make_rows(pairs, self.tokenizer)
+        if rows.tokens_BT.shape[1] > self.model.config.context or int(rows.mask_BT.sum(1).max()) > self.max_new_tokens:
+            return [False] * len(pairs)  # too long to be read at once: generation will say so, or cut it
+        tokens_BS = torch.from_numpy(rows.tokens_BT).to(self.device).long()
+        counts_BS = torch.from_numpy(rows.mask_BT[:, 1:]).to(self.device)
+        wrong_BS = (self.model(tokens_BS[:, :-1]).argmax(dim=-1) != tokens_BS[:, 1:]) & counts_BS
+        holds: list[bool] = (~wrong_BS.any(dim=1)).tolist()
+        return holds
+
+    def _rows_that_fit(self, prompt_length: int) -> int:
+        config = self.model.config
+        length = min(config.context, prompt_length + self.max_new_tokens)
+        row_bytes = 2 * config.layers * config.width * length * (2 if self.precision != torch.float32 else 4)
+        return max(1, min(self.batch_size, _CACHE_BYTES[self.device.type] // row_bytes))
+
+    def _generate(self, prompts: list[Any], texts: list[str]) -> list[str]:
+        """Completions of one batch, token by token."""
+        config = self.model.config
+        B, longest = len(prompts), max(map(len, prompts))
+        new = min(self.max_new_tokens, config.context - min(map(len, prompts)))
+        total = min(config.context, longest + new)
+        tokens_BS = torch.zeros(B, total, dtype=torch.int64, device=self.device)
+        tokens_BS[:, :longest] = torch.from_numpy(_padded(prompts)).to(self.device)
+        lengths_B = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
+        chances_BS = self._chances(texts, new)
+        cache = Cache(config, B, total, self.device, self.precision)
+        rows = np.arange(B)
+        first = [len(prompt) for prompt in prompts]
+        done: list[str] = [""] * B
+
+        x_BTD = self.model.read(
+            tokens_BS[:, :longest], torch.arange(longest, device=self.device).expand(B, longest), cache
+        )
+        x_BD = x_BTD[torch.arange(B, device=self.device), lengths_B - 1]
+        for step in range(new):
+            next_B = self._choose(self.model.scores(x_BD), chances_BS, step)
+            # A row that has reached the context's end keeps overwriting its last token until it is looked at.
+            at_B1 = (lengths_B + step).clamp(max=total - 1).unsqueeze(1)
+            tokens_BS.scatter_(1, at_B1, next_B.unsqueeze(1))
+            last = step == new - 1
+            if last or (step + 1) % _LOOK_EVERY == 0:
+                texts_now = self._written(tokens_BS, [first[row] for row in rows], step + 1)
+                open_now = [not last and not self.finished(text) for text in texts_now]
+                for row, text, is_open in zip(rows, texts_now, open_now, strict=True):
+                    if not is_open:
+                        done[row] = text
+                if not any(open_now):
+                    break
+                if sum(open_now) < 0.75 * len(open_now):
+                    keep = torch.tensor(np.flatnonzero(open_now), device=self.device)
+                    rows = rows[open_now]
+                    tokens_BS, lengths_B, at_B1 = tokens_BS[keep], lengths_B[keep], at_B1[keep]
+                    chances_BS = chances_BS[keep] if chances_BS is not None else None
+                    cache.keep(keep)
+            seen = min(total, longest + step + 1)
+            x_BD = self.model.read(tokens_BS[:, :seen], at_B1, cache)[:, 0]
+        return [self._cut(text) for text in done]
+
+    def _written(self, tokens_BS: Tensor, first: list[int], count: int) -> list[str]:
+        ids = tokens_BS.cpu().numpy()
+        return [self.tokenizer.decode(row[start : start + count]) for row, start in zip(ids, first, strict=True)]
+
+    def _cut(self, text: str) -> str:
+        """Up to and with the first character that finishes it: what came after was written before anybody looked."""
+        if not self.finished(text):
+            return text
+        low, high = 0, len(text)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.finished(text[:middle]) else (middle, high)
+        return text[:high]
+
+    def _choose(self, scores_BV: Tensor, chances_BS: Tensor | None, step: int) -> Tensor:
+        if chances_BS is None:
+            return scores_BV.argmax(dim=-1)
+        scores_BV = scores_BV.float() / self.temperature
+        if self.top_k is not None and self.top_k < scores_BV.shape[-1]:
+            least_B1 = scores_BV.topk(self.top_k, dim=-1).values[:, -1:]
+            scores_BV = scores_BV.masked_fill(scores_BV < least_B1, float("-inf"))
+        edges_BV = scores_BV.softmax(dim=-1).cumsum(dim=-1)
+        drawn_B1 = chances_BS[:, step : step + 1] * edges_BV[:, -1:]
+        return torch.searchsorted(edges_BV, drawn_B1, right=True).squeeze(1).clamp(max=scores_BV.shape[-1] - 1)
+
+    def _chances(self, texts: list[str], count: int) -> Tensor | None:
+        """A number on [0, 1) for each row and step, named by the prompt: the row's place in a batch does not matter."""
+        if self.temperature == 0:
+            return None
+        chances = np.stack([Stream("sample", self.seed, text).unit(count) for text in texts])
+        return torch.from_numpy(chances.astype(np.float32)).to(self.device)
+
+    def _autocast(self) -> Any:
+        if self.precision == torch.float32:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=self.precision)
+
+
+@torch.no_grad()
+def token_probabilities(model: Decoder, tokenizer: Tokenizer, prompt: str, completion: str, top: int = 5) -> list[Any]:
+    """For every token of a completion: the token, its probability, and the likeliest alternatives."""
+    ids = np.concatenate([tokenizer.encode(prompt), tokenizer.encode(completion)]).astype(np.int64)
+    first = len(tokenizer.encode(prompt))
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.eval()
+    probabilities_TV = model(torch.from_numpy(ids[None, :-1]).to(device))[0].float().softmax(dim=-1).cpu()
+    model.train(was_training)
+    rows = []
+    for place in range(first, len(ids)):
+        chances_V = probabilities_TV[place - 1]
+        best = chances_V.topk(min(top, len(chances_V)))
+        rows.append(
+            {
+                "token": tokenizer.decode(ids[place : place + 1]),
+                "probability": float(chances_V[ids[place]]),
+                "likeliest": [
+                    (tokenizer.decode(np.array([index])), float(chance))
+                    for index, chance in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+                ],
+            }
+        )
+    return rows
+
+
+@torch.no_grad()
+def perplexity(model: Decoder, tokens: Any, batch_size: int = 16) -> float:
+    """exp of the mean loss over a stream, read in windows of the model's context, none overlapping."""
+    context = min(model.config.context, len(tokens) - 1)
+    if context < 1:
+        raise BadConfig("perplexity needs at least two tokens")
+    device = next(model.parameters()).device
+    ids = np.asarray(tokens).astype(np.int64)
+    starts = range(0, len(ids) - context, context)
+    was_training = model.training
+    model.eval()
+    total = count = 0.0
+    for at in range(0, len(starts), batch_size):
+        windows = np.stack([ids[start : start + context + 1] for start in starts[at : at + batch_size]])
+        windows_BT = torch.from_numpy(windows).to(device)
+        total += float(model.loss(windows_BT[:, :-1], windows_BT[:, 1:]))
+        count += windows_BT[:, 1:].numel()
+    model.train(was_training)
+    return float(np.exp(total / count))
+
+
+def _padded(rows: list[Any]) -> Any:
+    """Rows of ids as one array, padded on the right with 0."""
+    lengths = np.array([len(row) for row in rows])
+    padded = np.zeros((len(rows), int(lengths.max())), np.int64)
+    padded[np.arange(padded.shape[1])[None] < lengths[:, None]] = np.concatenate(rows)
+    return padded

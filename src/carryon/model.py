@@ -1,0 +1,221 @@
+"""The transformer: a decoder with pre-LayerNorm, GELU, no biases, and the embedding tied to the output.
+
+Shapes: B batch, T tokens, S tokens attended to, D width, H heads, K width of one head, V vocabulary.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .config import ModelConfig
+from .positions import POSITIONS, Position
+
+Trace = dict[str, Tensor]
+
+
+class Cache:
+    """Keys and values of what a batch of rows has read so far, one pair of tensors per layer."""
+
+    def __init__(self, config: ModelConfig, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> None:
+        shape = (config.layers, batch, config.heads, length, config.width // config.heads)
+        self.keys = torch.zeros(shape, device=device, dtype=dtype)
+        self.values = torch.zeros(shape, device=device, dtype=dtype)
+
+    def keep(self, rows: Tensor) -> None:
+        """Drop all rows but these."""
+        self.keys, self.values = self.keys[:, rows], self.values[:, rows]
+
+
+class Attention(nn.Module):
+    def __init__(self, config: ModelConfig, position: Position) -> None:
+        super().__init__()
+        self.heads, self.dropout = config.heads, config.dropout
+        self.position = (position,)  # in a tuple, so that it is registered once, with the model
+        self.query_key_value = nn.Linear(config.width, 3 * config.width, bias=False)
+        self.out = nn.Linear(config.width, config.width, bias=False)
+
+    def split(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        B, T, D = x_BTD.shape
+        qkv = self.query_key_value(x_BTD).view(B, T, 3, self.heads, D // self.heads).permute(2, 0, 3, 1, 4)
+        return qkv[0], qkv[1], qkv[2]
+
+    def merge(self, x_BHTK: Tensor) -> Tensor:
+        B, H, T, K = x_BHTK.shape
+        merged: Tensor = self.out(x_BHTK.transpose(1, 2).reshape(B, T, H * K))
+        return merged
+
+    def forward(self, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None) -> Tensor:
+        q_BHTK, k_BHTK, v_BHTK = self.split(x_BTD)
+        (position,) = self.position
+        q_BHTK, k_BHTK = position.rotate(q_BHTK, ids_BT), position.rotate(k_BHTK, ids_BT)
+        dropout = self.dropout if self.training else 0.0
+        if bias is None:
+            y_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, dropout_p=dropout, is_causal=True)
+        else:
+            y_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, attn_mask=bias, dropout_p=dropout)
+        return self.merge(y_BHTK)
+
+    def cached(
+        self, x_BTD: Tensor, ids_BT: Tensor, keys: Tensor, values: Tensor, at_BT: Tensor, mask: Tensor
+    ) -> Tensor:
+        """Attention over a cache, into which these tokens' keys and values are written first, at their places."""
+        q_BHTK, k_BHTK, v_BHTK = self.split(x_BTD)
+        (position,) = self.position
+        q_BHTK, k_BHTK = position.rotate(q_BHTK, ids_BT), position.rotate(k_BHTK, ids_BT)
+        rows_B1 = torch.arange(len(x_BTD), device=x_BTD.device).unsqueeze(1)
+        keys[rows_B1, :, at_BT] = k_BHTK.transpose(1, 2).to(keys.dtype)
+        values[rows_B1, :, at_BT] = v_BHTK.transpose(1, 2).to(values.dtype)
+        length = mask.shape[-1]
+        y_BHTK = F.scaled_dot_product_attention(
+            q_BHTK, keys[:, :, :length].to(q_BHTK.dtype), values[:, :, :length].to(q_BHTK.dtype), attn_mask=mask
+        )
+        return self.merge(y_BHTK)
+
+    def traced(self, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The same as `forward`, with the weights it hides."""
+        q_BHTK, k_BHSK, v_BHSK = self.split(x_BTD)
+        (position,) = self.position
+        q_BHTK, k_BHSK = position.rotate(q_BHTK, ids_BT), position.rotate(k_BHSK, ids_BT)
+        scores_BHTS = q_BHTK @ k_BHSK.mT / math.sqrt(q_BHTK.shape[-1])
+        scores_BHTS = scores_BHTS + (bias if bias is not None else causal_bias(scores_BHTS))
+        weights_BHTS = scores_BHTS.softmax(dim=-1)
+        return self.merge(weights_BHTS @ v_BHSK), weights_BHTS
+
+
+class Block(nn.Module):
+    def __init__(self, config: ModelConfig, position: Position) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(config.width, bias=False)
+        self.attention = Attention(config, position)
+        self.mlp_norm = nn.LayerNorm(config.width, bias=False)
+        self.up = nn.Linear(config.width, 4 * config.width, bias=False)
+        self.down = nn.Linear(4 * config.width, config.width, bias=False)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def mlp(self, x_BTD: Tensor) -> Tensor:
+        out: Tensor = self.dropout(self.down(F.gelu(self.up(self.mlp_norm(x_BTD)), approximate="tanh")))
+        return out
+
+    def forward(self, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None) -> Tensor:
+        x_BTD = x_BTD + self.dropout(self.attention(self.attention_norm(x_BTD), ids_BT, bias))
+        return x_BTD + self.mlp(x_BTD)
+
+    def cached(
+        self, x_BTD: Tensor, ids_BT: Tensor, keys: Tensor, values: Tensor, at_BT: Tensor, mask: Tensor
+    ) -> Tensor:
+        x_BTD = x_BTD + self.attention.cached(self.attention_norm(x_BTD), ids_BT, keys, values, at_BT, mask)
+        return x_BTD + self.mlp(x_BTD)
+
+
+class Decoder(nn.Module):
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        super().__init__()
+        self.config, self.vocab_size = config, vocab_size
+        self.embedding = nn.Embedding(vocab_size, config.width)
+        self.position = POSITIONS[config.position](config)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(Block(config, self.position) for _ in range(config.layers))
+        self.norm = nn.LayerNorm(config.width, bias=False)
+        # Training may put a compiled function here. One block is compiled, not the model: all blocks share the code.
+        self.run_block: Callable[..., Tensor] = run_block
+        self.apply(_initialize)
+        for name, weight in self.named_parameters():
+            if name.endswith(("attention.out.weight", "down.weight")):
+                # Each block adds to the stream twice: this keeps its variance at the start.
+                nn.init.normal_(weight, std=0.02 / math.sqrt(2 * config.layers))
+
+    @property
+    def num_parameters(self) -> int:
+        """Without the position table, as nanoGPT counts."""
+        return sum(p.numel() for name, p in self.named_parameters() if not name.startswith("position."))
+
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        """The scores of every next token."""
+        ids_BT, x_BTD, bias = self._enter(tokens_BT)
+        run = self.run_block if self.training else run_block
+        for block in self.blocks:
+            x_BTD = run(block, x_BTD, ids_BT, bias)
+        return self.scores(x_BTD)
+
+    def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
+        """The summed cross-entropy of the targets that count."""
+        logits_BTV = self(inputs_BT)
+        if mask_BT is not None:
+            targets_BT = targets_BT.masked_fill(~mask_BT, -100)
+        logits = logits_BTV.view(-1, self.vocab_size).float()
+        return F.cross_entropy(logits, targets_BT.reshape(-1), reduction="sum", ignore_index=-100)
+
+    def read(self, tokens_BS: Tensor, at_BT: Tensor, cache: Cache) -> Tensor:
+        """Read the tokens at places `at_BT` of rows whose earlier tokens are in the cache; their outputs, unscored.
+
+        `tokens_BS` are the rows from their first token on, because ids may depend on all of it.
+        """
+        ids_BS = self.position.ids(tokens_BS)
+        ids_BT = ids_BS.gather(1, at_BT)
+        x_BTD = self._embed(tokens_BS.gather(1, at_BT), ids_BT)
+        places_S = torch.arange(tokens_BS.shape[1], device=tokens_BS.device)
+        seen_BTS = places_S <= at_BT.unsqueeze(-1)
+        mask = seen_BTS.unsqueeze(1)
+        if (bias := self.position.bias(ids_BT, ids_BS)) is not None:
+            mask = bias.masked_fill(~mask, float("-inf"))
+        for layer, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            x_BTD = block.cached(x_BTD, ids_BT, cache.keys[layer], cache.values[layer], at_BT, mask)
+        return x_BTD
+
+    def scores(self, x_BTD: Tensor) -> Tensor:
+        return F.linear(self.norm(x_BTD), self.embedding.weight)
+
+    @torch.no_grad()
+    def trace(self, tokens_BT: Tensor) -> tuple[Tensor, Trace]:
+        """The scores, and every activation by name: "embedding", "block0.attention.weights", … "logits"."""
+        ids_BT, x_BTD, bias = self._enter(tokens_BT)
+        trace: Trace = {"embedding": x_BTD}
+        for layer, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            out, weights = block.attention.traced(block.attention_norm(x_BTD), ids_BT, bias)
+            x_BTD = x_BTD + out
+            mlp = block.mlp(x_BTD)
+            trace |= {
+                f"block{layer}.attention.weights": weights,
+                f"block{layer}.attention.out": out,
+                f"block{layer}.mlp.out": mlp,
+            }
+            x_BTD = x_BTD + mlp
+            trace[f"block{layer}.out"] = x_BTD
+        trace["logits"] = self.scores(x_BTD)
+        return trace["logits"], trace
+
+    def _enter(self, tokens_BT: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        ids_BT = self.position.ids(tokens_BT)
+        bias = self.position.bias(ids_BT, ids_BT)
+        if bias is not None:
+            bias = bias + causal_bias(bias)
+        return ids_BT, self._embed(tokens_BT, ids_BT), bias
+
+    def _embed(self, tokens_BT: Tensor, ids_BT: Tensor) -> Tensor:
+        x_BTD = self.embedding(tokens_BT)
+        if (embedded_BTD := self.position.embed(ids_BT)) is not None:
+            x_BTD = x_BTD + embedded_BTD
+        out: Tensor = self.dropout(x_BTD)
+        return out
+
+
+def run_block(block: nn.Module, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None) -> Tensor:
+    out: Tensor = block(x_BTD, ids_BT, bias)
+    return out
+
+
+def causal_bias(scores_BHTS: Tensor) -> Tensor:
+    """Minus infinity where a token would look ahead."""
+    T, S = scores_BHTS.shape[-2:]
+    ahead_TS = torch.ones(T, S, dtype=torch.bool, device=scores_BHTS.device).triu(1)
+    return torch.zeros(T, S, dtype=scores_BHTS.dtype, device=scores_BHTS.device).masked_fill(ahead_TS, float("-inf"))
+
+
+def _initialize(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, std=0.02)

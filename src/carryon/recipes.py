@@ -1,0 +1,93 @@
+"""Whole run configs by name. A recipe is a function that returns one; a TOML file does as well."""
+
+import difflib
+import tomllib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from .config import (
+    DataConfig,
+    EvaluationConfig,
+    FormatConfig,
+    FormatName,
+    ModelConfig,
+    RunConfig,
+    StopConfig,
+    TrainConfig,
+    load,
+    override,
+)
+from .errors import BadConfig, UnknownName
+
+SAMPLED = EvaluationConfig(temperature=0.8)
+NEWLINE = EvaluationConfig(prefix="\n")
+
+
+def quickstart() -> RunConfig:
+    """An adder of numbers of up to three digits, trained on two CPU cores in under a minute."""
+    return RunConfig(
+        name="quickstart",
+        data=DataConfig(format=FormatConfig(name="reverse_padded"), num_examples=20_000),
+        model=ModelConfig(layers=2, heads=4, width=64, context=16, dropout=0.0),
+        train=TrainConfig(
+            packing="rows",
+            loss="answer",
+            batch_size=256,
+            steps=3_000,
+            lr=6e-3,
+            final_lr=0.0,
+            warmup_steps=100,
+            weight_decay=0.0,
+            eval_every=250,
+            stop=StopConfig(accuracy=1.0, hold=2),
+        ),
+        evaluations=(EvaluationConfig(problems="exhaustive"),),
+    )
+
+
+def paper(format: FormatName = "reverse", num_examples: int = 10_000, seed: int = 0) -> RunConfig:
+    """The paper's protocol for three-digit addition."""
+    data = DataConfig(format=FormatConfig(name=format), num_examples=num_examples)
+    evaluations: tuple[EvaluationConfig, ...] = (EvaluationConfig(), SAMPLED)
+    if format == "plain":
+        evaluations = (*evaluations, NEWLINE)
+    if "scratchpad" in format:
+        model = ModelConfig(context=1024)
+        train = TrainConfig(batch_size=16, steps=50_000 if "detailed" in format else 20_000, warmup_steps=0)
+    else:
+        model, train = ModelConfig(), TrainConfig()
+    name = f"paper-{format}-{num_examples}"
+    return RunConfig(name=name, data=data, model=model, train=train, seed=seed, evaluations=evaluations)
+
+
+RECIPES: dict[str, Callable[[], RunConfig]] = {
+    "quickstart": quickstart,
+    "paper-plain": lambda: paper("plain"),
+    "paper-reverse": paper,
+    "paper-simplified": lambda: paper("simplified_scratchpad", 2_000),
+    "paper-detailed": lambda: paper("detailed_scratchpad", 1_000),
+}
+
+
+def load_recipe(name: str, settings: Iterable[str] = ()) -> RunConfig:
+    """A recipe by name or from a TOML file, with settings such as "train.steps=100" put in."""
+    if name in RECIPES:
+        recipe = RECIPES[name]()
+        values: dict[str, Any] = recipe.model_dump()
+        values = override(values, settings)
+    elif name.endswith(".toml") or Path(name).is_file():
+        values = override(_read_toml(Path(name)), settings)
+    else:
+        hint = "" if difflib.get_close_matches(name, RECIPES) else " (or the path of a TOML file)"
+        raise UnknownName(f"recipe{hint}", name, RECIPES)
+    return load(RunConfig, values)
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadConfig(f"there is no recipe {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadConfig(f"{path} is not TOML: {error}") from None

@@ -1,0 +1,128 @@
+"""Batches on the device. What travels to it is small: the data lies there already.
+
+Shapes: B rows, T tokens, N examples.
+"""
+
+from itertools import islice
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..config import ModelConfig, RunConfig
+from ..data import Dataset, Fresh, FreshWindows, Repeated, RowBatches, Windows, make_rows, pack
+from ..errors import BadConfig
+from ..tokenizers import Tokenizer
+from .team import Team
+
+
+class Feed(Protocol):
+    tokens_per_step: int
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        """This process's inputs, targets and mask of a step, on the device."""
+        ...
+
+
+class StreamFeed:
+    """Windows of a stream that lies on the device; only their starts travel, many steps' at a time."""
+
+    _STEPS_AT_ONCE = 256
+
+    def __init__(self, windows: Windows, context: int, batch_size: int, team: Team) -> None:
+        self._windows, self._team = windows, team
+        self._tokens = torch.from_numpy(np.array(windows.tokens)).to(team.device)
+        self._offsets_1T = torch.arange(context + 1, device=team.device).unsqueeze(0)
+        self._rows = _share(batch_size, team)
+        self._block = -1
+        self.tokens_per_step = batch_size * context
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        block, offset = divmod(step, self._STEPS_AT_ONCE)
+        if block != self._block:
+            first = block * self._STEPS_AT_ONCE
+            starts = np.stack([self._windows.starts(first + i)[self._rows] for i in range(self._STEPS_AT_ONCE)])
+            self._starts = torch.from_numpy(starts).to(self._team.device)
+            self._block = block
+        windows_BT = self._tokens[self._starts[offset].unsqueeze(1) + self._offsets_1T].long()
+        return windows_BT[:, :-1], windows_BT[:, 1:], None
+
+
+class RowFeed:
+    """Rows of a finite set that lie on the device; only their numbers travel."""
+
+    _STEPS_AT_ONCE = 256
+
+    def __init__(self, dataset: Dataset, tokenizer: Tokenizer, config: RunConfig, team: Team) -> None:
+        examples = list(dataset.examples("train"))
+        rows = make_rows(examples, tokenizer, loss=config.train.loss)
+        _check_context(rows.tokens_BT.shape[1] - 1, config.model)
+        self._tokens_NT = torch.from_numpy(rows.tokens_BT).to(team.device)
+        self._mask_NT = torch.from_numpy(rows.mask_BT).to(team.device)
+        self._source = Repeated(examples, config.seed)
+        self._batch_size, self._team = config.train.batch_size, team
+        self._rows = _share(self._batch_size, team)
+        self._block = -1
+        self.tokens_per_step = self._batch_size * (rows.tokens_BT.shape[1] - 1)
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        block, offset = divmod(step, self._STEPS_AT_ONCE)
+        if block != self._block:
+            count = self._STEPS_AT_ONCE * self._batch_size
+            numbers = np.fromiter(islice(self._source.indices(block * count), count), np.int64, count)
+            numbers = numbers.reshape(self._STEPS_AT_ONCE, self._batch_size)[:, self._rows]
+            self._numbers = torch.from_numpy(np.ascontiguousarray(numbers)).to(self._team.device)
+            self._block = block
+        numbers_B = self._numbers[offset]
+        tokens_BT = self._tokens_NT[numbers_B].long()
+        return tokens_BT[:, :-1], tokens_BT[:, 1:], self._mask_NT[numbers_B][:, 1:]
+
+
+class FreshFeed:
+    """Batches of new problems, made on the host."""
+
+    def __init__(self, batches: FreshWindows | RowBatches, batch_size: int, width: int, team: Team) -> None:
+        self._batches, self._team = batches, team
+        self._rows = _share(batch_size, team)
+        self.tokens_per_step = batch_size * width
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor | None]:
+        inputs_BT, targets_BT, mask_BT = self._batches.batch(step)
+        inputs, targets = (
+            torch.from_numpy(ids[self._rows].astype(np.int64)).to(self._team.device) for ids in (inputs_BT, targets_BT)
+        )
+        mask = None if mask_BT is None else torch.from_numpy(mask_BT[self._rows]).to(self._team.device)
+        return inputs, targets, mask
+
+
+def make_feed(config: RunConfig, dataset: Dataset, tokenizer: Tokenizer, team: Team) -> Feed:
+    train, context = config.train, config.model.context
+    if train.batch_size % (team.size * train.accumulation):
+        raise BadConfig(
+            f"train.batch_size {train.batch_size} cannot be shared by {team.size} processes "
+            f"in {train.accumulation} pieces: make it a multiple of {team.size * train.accumulation}"
+        )
+    if train.endless:
+        source = Fresh(config.data, config.seed)
+        if train.packing == "rows":
+            longest = max(len(tokenizer.encode(e.text)) for e in dataset.examples("train"))
+            _check_context(longest - 1, config.model)
+            rows = RowBatches(source, tokenizer, longest, train.batch_size, train.loss)
+            return FreshFeed(rows, train.batch_size, longest - 1, team)
+        fresh = FreshWindows(source, tokenizer, context, train.batch_size, config.seed)
+        return FreshFeed(fresh, train.batch_size, context, team)
+    if train.packing == "rows":
+        return RowFeed(dataset, tokenizer, config, team)
+    tokens = pack(dataset.examples("train"), tokenizer)
+    return StreamFeed(Windows(tokens, context, train.batch_size, config.seed), context, train.batch_size, team)
+
+
+def _check_context(longest: int, model: ModelConfig) -> None:
+    if longest > model.context:
+        raise BadConfig(f"examples of {longest} tokens do not fit model.context {model.context}: set it to {longest}")
+
+
+def _share(batch_size: int, team: Team) -> slice:
+    rows = batch_size // team.size
+    return slice(team.rank * rows, (team.rank + 1) * rows)

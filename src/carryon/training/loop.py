@@ -1,0 +1,172 @@
+"""The training loop, as a table of contents.
+
+A run is a function of its config: batches come from (seed, step) and dropout is seeded by (seed, step), so that a run
+that was killed and resumed goes through the same steps as one that was not.
+"""
+
+import importlib.metadata
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import __version__
+from ..config import RunConfig
+from ..data import SPLITS, Dataset, make_dataset
+from ..devices import describe_device
+from ..errors import BadRun
+from ..evaluation import describe
+from ..model import Decoder
+from ..runs import Run, as_arrays
+from ..tokenizers import Characters, Tokenizer, make_tokenizer
+from .asking import Watch, ask_all
+from .display import Display, Silent
+from .feeds import make_feed
+from .loading import build_model, load_weights
+from .progress import Progress
+from .stepper import Stepper, lr_at
+from .team import clean_stop, processes
+
+
+class Interrupted(BadRun):
+    """Somebody asked to stop; everything is saved."""
+
+
+def train(
+    config: RunConfig,
+    root: Path = Path("runs"),
+    *,
+    device: str = "auto",
+    compile: str = "auto",
+    display: Display | None = None,
+    parent: Run | None = None,
+) -> Run:
+    """Train what a config describes, or go on where it stopped. Returns the finished run."""
+    display = display or Silent()
+    with processes(device) as team:
+        run = Run.start(root, config)
+        if run.is_done:
+            return run
+        with run.locked() if team.is_first else nullcontext(), clean_stop() as stopping:
+            started = time.monotonic()
+            dataset = make_dataset(config.data, config.seed)
+            tokenizer = make_tokenizer(config.tokenizer, _texts(config, dataset))
+            model = build_model(config, tokenizer, team.device)
+            if parent is not None:
+                load_weights(model, tokenizer, parent)
+            feed = make_feed(config, dataset, tokenizer, team)
+            stepper = Stepper(config, model, feed, team, compile, display)
+            progress = Progress.resume(run, model, stepper) or Progress()
+            if team.is_first:
+                run.write_origin(origin(team.device))
+                run.forget_metrics_from(progress.step)
+            watch = Watch(config, dataset, tokenizer, model, stepper.precision)
+
+            while True:
+                if progress.step % config.train.eval_every == 0 or progress.step == config.train.steps:
+                    row = watch.look(progress, stepper) if team.is_first else {}
+                    if team.is_first:
+                        run.log(row)
+                        display.evaluated(row)
+                    progress.stopped = team.agree(progress.judge(row, config.train))
+                if progress.step == config.train.steps or progress.stopped:
+                    break
+                lr = lr_at(progress.step, config.train)
+                stepper.take(progress.step, lr)
+                progress.step += 1
+                rate = feed.tokens_per_step * stepper.steps_taken / max(stepper.seconds, 1e-9)
+                display.step(progress.step, config.train.steps, lr, rate, stepper.loss)
+                if team.agree(stopping() or progress.checkpoint_is_due()):
+                    if team.is_first:
+                        progress.save(run, model, stepper)
+                    if team.agree(stopping()):
+                        raise Interrupted(f"stopped at step {progress.step:,}; the same command goes on from there")
+
+            if team.is_first:
+                finish(run, config, progress, dataset, tokenizer, model, stepper, time.monotonic() - started, display)
+        team.wait()
+    return run
+
+
+def _texts(config: RunConfig, dataset: Dataset) -> Iterator[str]:
+    """What a vocabulary of characters is made of: enough examples to have met every character."""
+    if config.tokenizer != "characters":
+        return
+    for split in SPLITS:
+        for example in islice(dataset.examples(split), 20_000):
+            yield example.text
+
+
+def finish(
+    run: Run,
+    config: RunConfig,
+    progress: Progress,
+    dataset: Dataset,
+    tokenizer: Tokenizer,
+    model: Decoder,
+    stepper: Stepper,
+    seconds: float,
+    display: Display,
+) -> None:
+    """Weights, planned evaluations, result; the result last."""
+    vocabulary = tokenizer.vocabulary if isinstance(tokenizer, Characters) else None
+    run.write_model(as_arrays(model.state_dict()), vocabulary)
+    results = {}
+    for question in config.evaluations:
+        display.say(f"evaluating: {describe(question)}")
+        started = time.monotonic()
+        result, _ = ask_all(question, dataset, model, tokenizer, stepper.precision)
+        result |= {"config": question.model_dump(mode="json"), "seconds": round(time.monotonic() - started, 3)}
+        run.write_evaluation(question.hash, result)
+        results[question.hash] = result
+    run.write_result(
+        {
+            "steps": progress.step,
+            "stopped": progress.reason,
+            "seconds": round(progress.seconds, 3),
+            "training_seconds": round(stepper.seconds, 3),
+            "command_seconds": round(seconds, 3),
+            "parameters": model.num_parameters,
+            "trained_on": dataset.size("train"),
+            "device": describe_device(next(model.parameters()).device),
+            "evaluations": {name: result.get("accuracy", result.get("exact")) for name, result in results.items()},
+        }
+    )
+    run.drop_state()
+
+
+def origin(device: torch.device) -> dict[str, Any]:
+    """Where and with what a run is done."""
+    packages = ("torch", "numpy", "safetensors", "pydantic")
+    return {
+        "commit": _commit(),
+        "versions": {"carryon": __version__, "python": platform.python_version()}
+        | {name: importlib.metadata.version(name) for name in packages},
+        "platform": platform.platform(),
+        "device": describe_device(device),
+        "threads": torch.get_num_threads(),
+        "command": sys.argv,
+    }
+
+
+def _commit() -> str | None:
+    """The commit this code stands at, with a + if files were changed since; None outside a repository."""
+    here = Path(__file__).parent
+    try:
+        commit = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return commit.stdout.strip() or None

@@ -1,0 +1,219 @@
+"""One optimizer step, as fast as the device allows."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ..config import RunConfig, TrainConfig
+from ..devices import describe_device, pick_precision
+from ..errors import OutOfMemory
+from ..model import Decoder, run_block
+from .display import Display
+from .feeds import Feed
+from .loading import seed_torch
+from .team import Team
+
+
+class Stepper:
+    """Takes optimizer steps, as fast as the device allows.
+
+    On CUDA the blocks are compiled and, after a few ordinary steps, the whole step becomes a CUDA graph. Where either
+    fails it says so and goes on without.
+    """
+
+    _ORDINARY_STEPS = 4
+    """Before the graph is recorded: they compile, and make the optimizer allocate its state."""
+
+    def __init__(
+        self, config: RunConfig, model: Decoder, feed: Feed, team: Team, compile: str, display: Display
+    ) -> None:
+        self._config, self._model, self._feed, self._team, self._display = config, model, feed, team, display
+        self.precision = pick_precision(config.train.precision, team.device)
+        on_gpu = team.device.type == "cuda"
+        self._lr = torch.tensor(config.train.lr, device=team.device if on_gpu else "cpu")
+        self.optimizer = _make_optimizer(model, config.train, self._lr if on_gpu else config.train.lr, team.device)
+        self._scaler = torch.amp.GradScaler("cuda", enabled=self.precision == torch.float16 and on_gpu)
+        fast = on_gpu if compile == "auto" else compile == "on"
+        if fast:
+            model.run_block = _compiled_block(model.run_block)
+        self._compiled = fast
+        self._wants_graph = fast and on_gpu and team.size == 1 and not self._scaler.is_enabled()
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._static: tuple[Tensor, Tensor, Tensor | None] | None = None
+        self._loss = torch.zeros((), device=team.device)
+        self._loss_sum = torch.zeros((), device=team.device)
+        self._losses = 0
+        self.steps_taken, self.seconds = 0, 0.0
+        self.grad_scale: float | None = None
+
+    def take(self, step: int, lr: float) -> None:
+        started = time.perf_counter()
+        self._set_lr(lr)
+        if self._config.model.dropout:
+            seed_torch("dropout", self._config.seed, step, self._team.rank)
+        batch = self._feed.batch(step)
+        try:
+            self._take(batch)
+        except torch.OutOfMemoryError:
+            train = self._config.train
+            raise OutOfMemory(
+                f"a batch of {train.batch_size} x {batch[0].shape[1]} tokens does not fit the device "
+                f"({describe_device(self._team.device)}): raise train.accumulation (now {train.accumulation}) "
+                "or lower train.batch_size"
+            ) from None
+        self._loss_sum += self._loss
+        self._losses += 1
+        self.steps_taken += 1
+        self.seconds += time.perf_counter() - started
+
+    def loss(self) -> float:
+        """The newest loss; asking waits for the device."""
+        return float(self._loss)
+
+    def mean_loss(self) -> float | None:
+        """Since it was last asked for."""
+        mean = float(self._loss_sum) / self._losses if self._losses else None
+        self._loss_sum.zero_()
+        self._losses = 0
+        return mean
+
+    def _take(self, batch: tuple[Tensor, Tensor, Tensor | None]) -> None:
+        if self._graph is not None and self._static is not None:
+            for buffer, value in zip(self._static, batch, strict=True):
+                if buffer is not None and value is not None:
+                    buffer.copy_(value)
+            self._graph.replay()
+            return
+        if self._wants_graph and self.steps_taken == self._ORDINARY_STEPS:
+            self._record(batch)
+            self._take(batch)
+            return
+        try:
+            self._ordinary(batch)
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            if not self._compiled:
+                raise
+            self._display.say(f"torch.compile failed here ({_first_line(error)}): going on without it")
+            self._compiled = self._wants_graph = False
+            self._model.run_block = run_block
+            self.optimizer.zero_grad(set_to_none=True)
+            self._ordinary(batch)
+
+    def _ordinary(self, batch: tuple[Tensor, Tensor, Tensor | None]) -> None:
+        """Forward, backward, clip, update."""
+        self._model.train()
+        inputs_BT, targets_BT, mask_BT = batch
+        # The mean over the whole batch, whatever pieces and processes it is cut into.
+        if mask_BT is None:
+            count: float | Tensor = targets_BT.numel() * self._team.size
+        else:
+            count = mask_BT.sum()
+            if self._team.size > 1:
+                dist.all_reduce(count)
+        total = torch.zeros((), device=self._team.device)
+        pieces = self._config.train.accumulation
+        masks = mask_BT.chunk(pieces) if mask_BT is not None else (None,) * pieces
+        for inputs, targets, mask in zip(inputs_BT.chunk(pieces), targets_BT.chunk(pieces), masks, strict=True):
+            with self.autocast():
+                loss = self._model.loss(inputs, targets, mask) / count
+            self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+            total += loss.detach()
+        if self._team.size > 1:
+            dist.all_reduce(total)
+        self._team.average_gradients(self._model)
+        if self._config.train.grad_clip:
+            self._scaler.unscale_(self.optimizer)
+            torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._config.train.grad_clip)
+        self._scaler.step(self.optimizer)
+        self._scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        self._loss.copy_(total)
+
+    def _record(self, batch: tuple[Tensor, Tensor, Tensor | None]) -> None:
+        """The step as a CUDA graph: one launch instead of hundreds."""
+        self._wants_graph = False
+        self._static = tuple(value.clone() if value is not None else None for value in batch)  # type: ignore[assignment]
+        assert self._static is not None
+        graph = torch.cuda.CUDAGraph()
+        try:
+            torch.cuda.synchronize()
+            with torch.cuda.graph(graph):
+                self._ordinary(self._static)
+            self._graph = graph
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            self._display.say(f"a CUDA graph could not be recorded ({_first_line(error)}): going on without it")
+            self.optimizer.zero_grad(set_to_none=True)
+
+    def autocast(self) -> Any:
+        if self.precision == torch.float32:
+            return nullcontext()
+        return torch.autocast(self._team.device.type, dtype=self.precision)
+
+    def _set_lr(self, lr: float) -> None:
+        if isinstance(self.optimizer.param_groups[0]["lr"], Tensor):
+            self._lr.fill_(lr)
+        else:
+            for group in self.optimizer.param_groups:
+                group["lr"] = lr
+
+    # --- what resuming needs ----------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        tensors = {}
+        for name, parameter in self._model.named_parameters():
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"optimizer.{name}.{key}"] = torch.as_tensor(value)
+        return tensors, {"scaler": self._scaler.state_dict()}
+
+    def load_state(self, arrays: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+        for name, parameter in self._model.named_parameters():
+            for key in ("step", "exp_avg", "exp_avg_sq"):
+                if (value := arrays.get(f"optimizer.{name}.{key}")) is not None:
+                    tensor = torch.from_numpy(np.array(value))
+                    where = "cpu" if key == "step" and self._team.device.type == "cpu" else self._team.device
+                    self.optimizer.state[parameter][key] = tensor.to(where)
+        if state["scaler"]:
+            self._scaler.load_state_dict(state["scaler"])
+
+
+def _make_optimizer(
+    model: Decoder, train: TrainConfig, lr: float | Tensor, device: torch.device
+) -> torch.optim.Optimizer:
+    """AdamW; decay on matrices only, since norms have nothing to gain from shrinking."""
+    matrices = [p for p in model.parameters() if p.dim() >= 2]
+    others = [p for p in model.parameters() if p.dim() < 2]
+    groups = [{"params": matrices, "weight_decay": train.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(
+        groups,
+        lr=lr,
+        betas=(train.beta1, train.beta2),
+        fused=device.type in ("cuda", "cpu"),
+        capturable=device.type == "cuda",
+    )
+
+
+def _compiled_block(run_block: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return torch.compile(run_block, dynamic=False)
+
+
+def lr_at(step: int, train: TrainConfig) -> float:
+    """Up from zero over the warm-up, then down along a cosine to final_lr * lr."""
+    if step < train.warmup_steps:
+        return train.lr * (step + 1) / (train.warmup_steps + 1)
+    done = (step - train.warmup_steps) / max(1, train.steps - train.warmup_steps)
+    return train.lr * (train.final_lr + (1 - train.final_lr) * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().splitlines()[0][:120] if str(error).strip() else ''}"
