@@ -37,10 +37,12 @@ def check_device(name: str = "auto") -> dict[str, Any]:
             compare(f"gradient of {name_}, float32", theirs.grad, ours.grad, 1e-3)
     with torch.no_grad():
         cache = Cache(config, 5, 24, device, torch.float32)
-        places = torch.arange(24, device=device).expand(5, 24)
-        model.read(tokens[:, :20].to(device), places[:, :20], cache)
-        out = [model.scores(model.read(tokens.to(device), places[:, t : t + 1], cache)) for t in range(20, 24)]
-        compare("reading with a cache, float32", expected[:, 20:], torch.cat(out, dim=1), 1e-4)
+        model.begin(tokens[:, :20].to(device), cache)
+        out = [
+            model.scores(model.go_on(tokens.to(device), torch.full((5,), t, device=device), cache))
+            for t in range(20, 24)
+        ]
+        compare("reading with a cache, float32", expected[:, 20:], torch.stack(out, dim=1), 1e-4)
         if precision != torch.float32:
             with torch.autocast(device.type, dtype=precision):
                 compare(f"forward, {str(precision).removeprefix('torch.')}", expected, model(tokens.to(device)), 3e-2)

@@ -27,7 +27,7 @@ Finished = Callable[[str], bool]
 _LOOK_EVERY = 16
 """Steps between looks at which rows are done: a look waits for the device, a step does not."""
 _CACHE_BYTES = {"cuda": 24 * 2**30, "mps": 2**30, "cpu": 2**28}
-_ROWS_AT_ONCE = {"cuda": 65_536, "mps": 4_096, "cpu": 2_048}
+_ROWS_AT_ONCE = {"cuda": 32_768, "mps": 4_096, "cpu": 2_048}
 
 
 class Completer:
@@ -152,15 +152,13 @@ class Completer:
         first = [len(prompt) for prompt in prompts]
         done: list[str] = [""] * B
 
-        x_BTD = self.model.read(
-            tokens_BS[:, :longest], torch.arange(longest, device=self.device).expand(B, longest), cache
-        )
+        x_BTD = self.model.begin(tokens_BS[:, :longest], cache)
         x_BD = x_BTD[torch.arange(B, device=self.device), lengths_B - 1]
         for step in range(new):
             next_B = self._choose(self.model.scores(x_BD), chances_BS, step)
             # A row that has reached the context's end keeps overwriting its last token until it is looked at.
-            at_B1 = (lengths_B + step).clamp(max=total - 1).unsqueeze(1)
-            tokens_BS.scatter_(1, at_B1, next_B.unsqueeze(1))
+            at_B = (lengths_B + step).clamp(max=total - 1)
+            tokens_BS.scatter_(1, at_B.unsqueeze(1), next_B.unsqueeze(1))
             last = step == new - 1
             if last or (step + 1) % _LOOK_EVERY == 0:
                 texts_now = self._written(tokens_BS, [first[row] for row in rows], step + 1)
@@ -173,11 +171,11 @@ class Completer:
                 if sum(open_now) < 0.75 * len(open_now):
                     keep = torch.tensor(np.flatnonzero(open_now), device=self.device)
                     rows = rows[open_now]
-                    tokens_BS, lengths_B, at_B1 = tokens_BS[keep], lengths_B[keep], at_B1[keep]
+                    tokens_BS, lengths_B, at_B = tokens_BS[keep], lengths_B[keep], at_B[keep]
                     chances_BS = chances_BS[keep] if chances_BS is not None else None
                     cache.keep(keep)
             seen = min(total, longest + step + 1)
-            x_BD = self.model.read(tokens_BS[:, :seen], at_B1, cache)[:, 0]
+            x_BD = self.model.go_on(tokens_BS[:, :seen], at_B, cache)
         return [self._cut(text) for text in done]
 
     def _written(self, tokens_BS: Tensor, first: list[int], count: int) -> list[str]:

@@ -59,20 +59,25 @@ class Attention(nn.Module):
         return self.merge(y_BHTK)
 
     def cached(
-        self, x_BTD: Tensor, ids_BT: Tensor, keys: Tensor, values: Tensor, at_BT: Tensor, mask: Tensor
+        self, x_BTD: Tensor, ids_BT: Tensor, keys: Tensor, values: Tensor, at_BT: Tensor, mask: Tensor | None
     ) -> Tensor:
-        """Attention over a cache, into which these tokens' keys and values are written first, at their places."""
+        """Attention over a cache, into which these tokens' keys and values are written first, at their places.
+
+        Without a mask the tokens are the rows' first, and look at themselves alone.
+        """
         q_BHTK, k_BHTK, v_BHTK = self.split(x_BTD)
         (position,) = self.position
         q_BHTK, k_BHTK = position.rotate(q_BHTK, ids_BT), position.rotate(k_BHTK, ids_BT)
         rows_B1 = torch.arange(len(x_BTD), device=x_BTD.device).unsqueeze(1)
         keys[rows_B1, :, at_BT] = k_BHTK.transpose(1, 2).to(keys.dtype)
         values[rows_B1, :, at_BT] = v_BHTK.transpose(1, 2).to(values.dtype)
+        if mask is None:
+            return self.merge(F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, is_causal=True))
+        # One query a row: plain products read the cache once, which is all there is to do.
         length = mask.shape[-1]
-        y_BHTK = F.scaled_dot_product_attention(
-            q_BHTK, keys[:, :, :length].to(q_BHTK.dtype), values[:, :, :length].to(q_BHTK.dtype), attn_mask=mask
-        )
-        return self.merge(y_BHTK)
+        scores_BHTS = q_BHTK.to(keys.dtype) @ keys[:, :, :length].mT / math.sqrt(q_BHTK.shape[-1])
+        weights_BHTS = (scores_BHTS.float() + mask).softmax(dim=-1).to(values.dtype)
+        return self.merge(weights_BHTS @ values[:, :, :length])
 
     def traced(self, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same as `forward`, with the weights it hides."""
@@ -104,7 +109,7 @@ class Block(nn.Module):
         return x_BTD + self.mlp(x_BTD)
 
     def cached(
-        self, x_BTD: Tensor, ids_BT: Tensor, keys: Tensor, values: Tensor, at_BT: Tensor, mask: Tensor
+        self, x_BTD: Tensor, ids_BT: Tensor, keys: Tensor, values: Tensor, at_BT: Tensor, mask: Tensor | None
     ) -> Tensor:
         x_BTD = x_BTD + self.attention.cached(self.attention_norm(x_BTD), ids_BT, keys, values, at_BT, mask)
         return x_BTD + self.mlp(x_BTD)
@@ -148,23 +153,36 @@ class Decoder(nn.Module):
         logits = logits_BTV.view(-1, self.vocab_size).float()
         return F.cross_entropy(logits, targets_BT.reshape(-1), reduction="sum", ignore_index=-100)
 
-    def read(self, tokens_BS: Tensor, at_BT: Tensor, cache: Cache) -> Tensor:
-        """Read the tokens at places `at_BT` of rows whose earlier tokens are in the cache; their outputs, unscored.
+    def begin(self, tokens_BT: Tensor, cache: Cache) -> Tensor:
+        """Read the rows' first tokens into an empty cache; their outputs, unscored.
+
+        Rows may be padded on the right: nothing looks ahead, and what is written behind a row's end is overwritten.
+        """
+        ids_BT, x_BTD, bias = self._enter(tokens_BT)
+        at_BT = torch.arange(tokens_BT.shape[1], device=tokens_BT.device).expand(tokens_BT.shape)
+        for layer, block in enumerate(self.blocks):
+            assert isinstance(block, Block)
+            x_BTD = block.cached(x_BTD, ids_BT, cache.keys[layer], cache.values[layer], at_BT, bias)
+        return x_BTD
+
+    def go_on(self, tokens_BS: Tensor, at_B: Tensor, cache: Cache) -> Tensor:
+        """Read the token at place `at_B` of each row, everything before which is in the cache; its output, unscored.
 
         `tokens_BS` are the rows from their first token on, because ids may depend on all of it.
         """
         ids_BS = self.position.ids(tokens_BS)
-        ids_BT = ids_BS.gather(1, at_BT)
-        x_BTD = self._embed(tokens_BS.gather(1, at_BT), ids_BT)
+        at_B1 = at_B.unsqueeze(1)
+        ids_B1 = ids_BS.gather(1, at_B1)
+        x_B1D = self._embed(tokens_BS.gather(1, at_B1), ids_B1)
         places_S = torch.arange(tokens_BS.shape[1], device=tokens_BS.device)
-        seen_BTS = places_S <= at_BT.unsqueeze(-1)
-        mask = seen_BTS.unsqueeze(1)
-        if (bias := self.position.bias(ids_BT, ids_BS)) is not None:
-            mask = bias.masked_fill(~mask, float("-inf"))
+        mask = torch.zeros(tokens_BS.shape, device=tokens_BS.device).masked_fill(places_S > at_B1, float("-inf"))
+        mask = mask[:, None, None]
+        if (bias := self.position.bias(ids_B1, ids_BS)) is not None:
+            mask = mask + bias
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, Block)
-            x_BTD = block.cached(x_BTD, ids_BT, cache.keys[layer], cache.values[layer], at_BT, mask)
-        return x_BTD
+            x_B1D = block.cached(x_B1D, ids_B1, cache.keys[layer], cache.values[layer], at_B1, mask)
+        return x_B1D[:, 0]
 
     def scores(self, x_BTD: Tensor) -> Tensor:
         return F.linear(self.norm(x_BTD), self.embedding.weight)
