@@ -2,8 +2,10 @@
 
 import json
 import resource
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -123,6 +125,13 @@ BAD_LINES = {
     "base as text": ('{"operation":"add","format":"plain","operands":["1","2"],"base":"ten"}', "whole number"),
     "too wide": ('{"operation":"add","format":"plain_padded","operands":["1","2000"]}', "width 3"),
     "huge number": ('{"operation":"add","format":"plain","operands":["' + "9" * 3_000 + '","1"]}', "at most 2,000"),
+    "an option named name": (
+        '{"operation":"add","format":"plain","operands":["1","2"],"options":{"name":"reverse"}}',
+        "goes into",
+    ),
+    "not a number": ('{"operation":"add","format":"plain","operands":["1","2"],"x":NaN}', "NaN"),
+    "infinite": ('{"operation":"add","format":"plain","operands":["1","2"],"x":1e999}', "1e999"),
+    "endless decimal": ('{"operation":"sine","format":"plain","operands":["' + "1" * 5_000 + '.5"]}', "not a decimal"),
     "huge integer": ('{"operation":"add","format":"plain","operands":[' + "9" * 5_000 + ',"1"]}', "line 2"),
 }
 
@@ -269,7 +278,7 @@ def test_make_refuses_a_path_that_is_taken(tmp_path):
     (tmp_path / "set").mkdir()
     (tmp_path / "set/precious").write_text("x")
     fails("data", "make", tmp_path / "set", "--size", "10", says="--force")
-    fails("data", "make", tmp_path / "set", "--size", "10", "--force", says="not a data set")
+    fails("data", "make", tmp_path / "set", "--size", "10", "--force", says="more than a data set")
     fails("data", "make", tmp_path / "set/precious/below", "--size", "10", says="Not a directory")
     assert (tmp_path / "set/precious").read_text() == "x"
 
@@ -316,6 +325,9 @@ def test_the_gallery_takes_operands():
     fails("gallery", "--format", "revers", says="did you mean 'reverse'")
     fails("gallery", "--format", "reverse", "--operation", "sine", says="does not exist for sine")
     fails("gallery", "--operation", "tan", says="choose from")
+    fails("gallery", "--base", "1", says="2 to 10")
+    fails("gallery", "--base", "0", says="2 to 10")
+    fails("gallery", "--operation", "sine", "--base", "2", says="10 only")
 
 
 def test_the_gallery_page_is_up_to_date():
@@ -328,3 +340,66 @@ def test_bench_measures_a_row():
     assert row["name"] == "help"
     assert row["seconds"] > 0
     fails("bench", "data", "--only", "helm", says="did you mean 'help'")
+
+
+# --- streams and signals ------------------------------------------------------------------------------------------
+
+
+def shell(command, **options):
+    command = command.replace("carryon", f"{sys.executable} -m carryon")
+    return subprocess.run(command, shell=True, capture_output=True, text=True, timeout=100, **options)
+
+
+def test_closed_streams_are_no_traceback():
+    done = shell("carryon gallery --operation add --format plain >&-")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = shell("carryon render <&-")
+    assert done.returncode == 2
+    assert "standard input is closed" in done.stderr
+
+
+def test_a_terminal_without_unicode_gets_question_marks():
+    done = shell("PYTHONIOENCODING=latin-1 carryon gallery --operation add --format plain")
+    assert done.returncode == 0
+    assert "128+367=495?" in done.stdout
+
+
+def test_bytes_that_are_no_text_are_refused_in_any_locale():
+    done = shell("printf '\\377\\n' | LC_ALL=C carryon render")
+    assert done.returncode == 2
+    assert "not UTF-8" in done.stderr
+
+
+@pytest.mark.parametrize(("name", "status"), [("INT", 130), ("TERM", 143)])
+def test_an_interrupted_make_leaves_nothing(tmp_path, name, status):
+    command = [
+        sys.executable,
+        "-m",
+        "carryon",
+        "data",
+        "make",
+        str(tmp_path / "set"),
+        "--size",
+        "300000",
+        "--digits",
+        "6",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob(".set.partial-*/train.jsonl")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(getattr(signal, f"SIG{name}"))
+    _, errors = process.communicate()
+    assert process.returncode == status
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_typed_shows_the_help():
+    done = run()
+    assert done.returncode == 0
+    assert "gallery" in done.stdout
+
+
+def test_the_current_folder_is_not_a_data_set_to_make(tmp_path):
+    fails("data", "make", ".", "--force", says="where you are", cwd=tmp_path)

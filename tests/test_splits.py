@@ -1,5 +1,4 @@
 from collections import Counter
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -7,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from carryon.config import DataConfig, load
-from carryon.data import SPLITS, draw_held_out, endless_blocks, make_dataset, make_splits
+from carryon.data import SPLITS, Endless, draw_held_out, make_dataset, make_splits
 from carryon.errors import OutOfProblems, Unsupported
 from carryon.operations import operation
 from carryon.sampling import SAMPLERS
@@ -186,21 +185,78 @@ def test_a_format_that_does_not_fit_is_refused_before_anything_is_drawn():
 def test_endless_sampling_never_meets_a_held_out_problem(values):
     config = load(DataConfig, values)
     held_out = set(draw_held_out(config).both.tolist())
-    blocks = list(islice(endless_blocks(config, 5), 12))
+    blocks = [Endless(config, 5).block(number) for number in range(12)]
     drawn = Counter(code for block in blocks for code in block.tolist())
     assert len(held_out) >= 7_000
     assert not held_out & set(drawn)
     # It goes on, and starts anywhere.
-    assert blocks[7].tolist() == next(endless_blocks(config, 5, start=7)).tolist()
+    assert blocks[7].tolist() == Endless(config, 5).block(7).tolist()
     assert blocks[7].tolist() != blocks[8].tolist()
-    assert blocks[7].tolist() != next(endless_blocks(config, 6, start=7)).tolist()
+    assert blocks[7].tolist() != Endless(config, 6).block(7).tolist()
 
 
 def test_endless_sampling_keeps_exclusions_and_proportions():
     config = load(DataConfig, {"exclude": {"digit": 5, "position": 1}})
     made = make_splits(config)
-    for codes in islice(endless_blocks(config), 3):
+    for codes in map(Endless(config).block, range(3)):
         a, b = made.domain.split(codes)
         assert not ((a % 10 == 5) | (b % 10 == 5)).any()
         carries = Counter(operation("add").carries(a, b).tolist())
         assert set(carries.values()) == {2_500}
+
+
+# --- what a hunt for bad input found ------------------------------------------------------------------------------
+
+
+def test_hiding_the_longest_lengths_leaves_all_the_others():
+    uniform = splits(digits=6, sampler="uniform", num_examples=1_000, exclude={"lengths": (5, 6)})
+    assert set(uniform.domain.longest(uniform.train).tolist()) <= {1, 2, 3, 4}
+    carries = splits(digits=6, sampler="balanced_carries", num_examples=1_000, exclude={"lengths": (5, 6)})
+    counts = Counter(operation("add").carries(*carries.domain.split(carries.train)).tolist())
+    assert counts == dict.fromkeys(range(5), 200)
+
+
+def test_hiding_nearly_all_numbers_leaves_what_is_left():
+    made = splits(digits=4, num_examples=20_000, exclude={"numbers": 8_990})
+    assert len(sets(made)["train"]) == 20_000
+    with pytest.raises(OutOfProblems) as error:
+        splits(digits=4, num_examples=1_050_000, exclude={"numbers": 8_990})
+    # 1,010 numbers are left, and so are all their pairs but the held-out ones.
+    held_out = draw_held_out(load(DataConfig, {"digits": 4})).both
+    hidden = set(made.excluded_numbers)
+    a, b = (part.tolist() for part in made.domain.split(held_out))
+    shown = sum(x not in hidden and y not in hidden for x, y in zip(a, b, strict=True))
+    assert error.value.exist == 1_010**2 - shown
+
+
+def test_held_out_problems_count_against_the_class_they_are_in():
+    made = splits(base=2, digits=11, num_test=60_000, num_examples=24_000)
+    carries = operation("add", 2).carries(*made.domain.split(made.train))
+    assert all(abs(count - 2_000) <= 1 for count in Counter(carries.tolist()).values())
+    made = splits(digits=10, sampler="balanced_lengths", num_examples=550_000)
+    a, b = made.domain.lengths(made.train)
+    assert ((np.minimum(a, b) == 1) & (np.maximum(a, b) == 3)).sum() >= 10_183
+
+
+def test_every_problem_of_a_large_domain_can_be_had():
+    config = load(DataConfig, {"base": 2, "digits": 11, "sampler": "uniform", "num_test": 0, "num_validation": 0})
+    config = config.model_copy(update={"num_examples": 2**22})
+    assert len(set(make_splits(config).train.tolist())) == 2**22
+
+
+def test_more_rare_numbers_than_there_are_cannot_be_hidden():
+    with pytest.raises(OutOfProblems, match="900"):
+        splits(exclude={"numbers": 1_000, "choice": "rarest"}, num_examples=1_000)
+    assert len(splits(digits=1, exclude={"numbers": 9, "choice": "rarest"}, num_examples=1).excluded_numbers) == 9
+
+
+def test_a_table_has_its_own_digits():
+    made = splits(sampler="revealed", table=50, exclude={"numbers": 5}, num_examples=10)
+    assert max(made.excluded_numbers) < 50
+    splits(sampler="revealed", table=5_000, exclude={"digit": 4, "position": 4}, num_examples=10)
+
+
+def test_endless_sampling_works_where_little_is_left():
+    config = load(DataConfig, {"operation": "multiply", "digits": 2})
+    assert Endless(config).block_size == 3_000
+    assert len(Endless(config).block(5)) == 3_000

@@ -237,7 +237,7 @@ def test_a_manifest_cannot_point_elsewhere(tmp_path):
     manifest = tmp_path / "set/manifest.json"
     manifest.write_text(manifest.read_text().replace('"file": "train.jsonl"', '"file": "../../../etc/passwd"'))
     _, faults = check_dataset(tmp_path / "set")
-    assert not any("passwd" in fault for fault in faults)
+    assert faults == ["train: the manifest says the file is '../../../etc/passwd', it is train.jsonl"]
 
 
 # --- nothing lost -------------------------------------------------------------------------------------------------
@@ -306,3 +306,84 @@ def test_a_killed_process_leaves_no_half_set(tmp_path):
 def test_all_splits_are_in_every_set(tmp_path):
     _, manifest = make(tmp_path / "set")
     assert tuple(manifest.splits) == SPLITS
+
+
+def test_force_spares_folders_that_only_look_like_data_sets(tmp_path):
+    dataset = make_dataset(load(DataConfig, SMALL))
+    (tmp_path / "proj").mkdir()
+    (tmp_path / "proj/manifest.json").write_text('{"name": "extension"}')
+    write_dataset(dataset, tmp_path / "set")
+    (tmp_path / "set/notes.txt").write_text("mine")
+    for name in ("proj", "set"):
+        with pytest.raises(PathExists, match="more than a data set"):
+            write_dataset(dataset, tmp_path / name, force=True)
+    assert (tmp_path / "set/notes.txt").exists()
+
+
+def test_a_set_that_appears_meanwhile_is_not_overwritten(tmp_path):
+    dataset = make_dataset(load(DataConfig, {"num_examples": 6_000}))
+    other = make_dataset(load(DataConfig, SMALL))
+
+    def interfere(split, done):
+        if not (tmp_path / "set").exists():
+            write_dataset(other, tmp_path / "another")
+            (tmp_path / "another").rename(tmp_path / "set")
+
+    with pytest.raises(PathExists, match="appeared"):
+        write_dataset(dataset, tmp_path / "set", tick=interfere)
+    assert read_manifest(tmp_path / "set").config.num_examples == 300
+
+
+MANIFEST_FORGERIES = {
+    "an extra split": (lambda m: m["splits"].update(bogus=m["splits"]["train"]), "'bogus' is in the manifest"),
+    "another size": (lambda m: m["config"].update(num_examples=299), "not the problems that the config"),
+    "another seed": (lambda m: m.update(seed=5), "train: not the problems that the config"),
+    "another split seed": (lambda m: m["config"].update(split_seed=5), "test: not the problems"),
+    "another sampler": (lambda m: m["config"].update(sampler="uniform"), "train: not the problems"),
+    "invented goals": (lambda m: m.update(goals={"digits": {"1": 7}}), "goals: the manifest says"),
+    "invented notes": (lambda m: m.update(notes=["all is well"]), "notes: the manifest says"),
+    "invented overlap": (lambda m: m["overlap"].update({"a & b": 0}), "overlap: the manifest speaks of a & b"),
+}
+
+
+@pytest.mark.parametrize(("change", "says"), MANIFEST_FORGERIES.values(), ids=MANIFEST_FORGERIES)
+def test_a_forged_manifest_is_found_out(tmp_path, change, says):
+    make(tmp_path / "set")
+    path = tmp_path / "set/manifest.json"
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    path.write_text(json.dumps(manifest))
+    _, faults = check_dataset(tmp_path / "set")
+    assert any(says in fault for fault in faults), faults
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("answer", "1"), ("operation", "subtract"), ("operands", ["1", "2"]), ("prompt", "\ud800")]
+)
+def test_every_column_is_checked(tmp_path, column, value):
+    make(tmp_path / "set")
+    edit(tmp_path / "set/train.jsonl", lambda rows: rows[7].update({column: value}))
+    _, faults = check_dataset(tmp_path / "set")
+    assert any("example 8 " in fault for fault in faults)
+
+
+@pytest.mark.parametrize("values", [[None] * 3, [1, 2, 3], [b"x"] * 3, [["x"]] * 3])
+def test_parquet_that_holds_no_text_is_broken(tmp_path, values):
+    import pyarrow
+    import pyarrow.parquet
+
+    make(tmp_path / "set", "parquet")
+    table = pyarrow.table({"prompt": values, "completion": ["x"] * 3})
+    pyarrow.parquet.write_table(table, tmp_path / "set/train.parquet")
+    assert any("cannot be read to its end" in fault for fault in check_dataset(tmp_path / "set")[1])
+    pyarrow.parquet.write_table(table.drop_columns(["prompt"]), tmp_path / "set/train.parquet")
+    assert any("cannot be read to its end" in fault for fault in check_dataset(tmp_path / "set")[1])
+
+
+def test_a_failed_set_leaves_no_new_folders(tmp_path):
+    def fail(split, done):
+        raise OSError("no")
+
+    with pytest.raises(OSError, match="no"):
+        write_dataset(make_dataset(load(DataConfig, {"num_examples": 6_000})), tmp_path / "a/b/set", tick=fail)
+    assert list(tmp_path.iterdir()) == []

@@ -83,7 +83,7 @@ class FormatConfig(Config):
 class ExcludeConfig(Config):
     """What training never sees. Tests keep all of it: that is their point."""
 
-    numbers: int = Field(default=0, ge=0, le=1_000_000)
+    numbers: int = Field(default=0, ge=0, le=100_000)
     """How many numbers of full length to hide."""
     choice: Literal["random", "rarest"] = "random"
     """Which ones: random, or the least frequent operands of the training set (what the paper's authors really did)."""
@@ -138,6 +138,14 @@ class DataConfig(Config):
         return self.operation in ("add", "subtract", "multiply")
 
     @property
+    def longest(self) -> int:
+        """Digits of the longest operand there is: of a table, those of its last number."""
+        count, rest = 1, (self.table or 0) - 1
+        while rest >= self.base:
+            count, rest = count + 1, rest // self.base
+        return count if self.table else self.digits
+
+    @property
     def sampler_name(self) -> SamplerName:
         return self.sampler or ("balanced" if self.is_integer else "uniform")
 
@@ -150,15 +158,15 @@ class DataConfig(Config):
             problems.append(f"exclusions exist for the integer operations only, not for {self.operation}")
         if (self.table is None) == (self.sampler == "revealed"):
             problems.append("table goes with sampler revealed, and the other way round")
-        if self.format.name.endswith("_padded") and self.is_integer and 0 < self.format.width < self.digits:
+        if self.format.name.endswith("_padded") and self.is_integer and 0 < self.format.width < self.longest:
             problems.append(
-                f"format.width {self.format.width} is too narrow for {self.digits}-digit operands: "
-                f"set it to {self.digits}"
+                f"format.width {self.format.width} is too narrow for {self.longest}-digit operands: "
+                f"set it to {self.longest}"
             )
         if self.exclude.digit is not None and self.exclude.digit >= self.base:
             problems.append(f"exclude.digit {self.exclude.digit} is not a digit of base {self.base}")
-        if self.exclude.position is not None and self.exclude.position > self.digits:
-            problems.append(f"exclude.position {self.exclude.position} lies beyond {self.digits}-digit operands")
+        if self.exclude.position is not None and self.exclude.position > self.longest:
+            problems.append(f"exclude.position {self.exclude.position} lies beyond {self.longest}-digit operands")
         if problems:
             raise ValueError("; ".join(problems))
         return self

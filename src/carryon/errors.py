@@ -45,9 +45,9 @@ class BadOperand(CarryonError):
 
 
 class OutOfProblems(CarryonError):
-    def __init__(self, wanted: int, exist: int, what: str) -> None:
+    def __init__(self, wanted: int, exist: int, why: str, what: str = "distinct problems") -> None:
         self.wanted, self.exist = wanted, exist
-        super().__init__(f"{wanted:,} distinct problems were asked for but only {exist:,} exist ({what})")
+        super().__init__(f"{wanted:,} {what} were asked for but only {exist:,} exist ({why})")
 
 
 class BadInput(CarryonError):

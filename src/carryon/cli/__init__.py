@@ -2,7 +2,9 @@
 
 import errno
 import os
+import signal
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -43,13 +45,17 @@ def main() -> None:
     # torch's CPU threads wait by spinning, which on a busy machine makes them wait for each other for whole time
     # slices: one other process on two cores made a training step 30 times slower. Sleeping costs next to nothing.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    _make_streams_safe()
+    signal.signal(signal.SIGTERM, _stop)
     try:
+        if len(sys.argv) == 1:
+            sys.argv.append("--help")
         status = app(standalone_mode=False)
         sys.stdout.flush()
     except CarryonError as error:
         status = _fail(str(error))
     except KeyboardInterrupt:
-        status = _fail("stopped", 130)
+        status = 130
     except BrokenPipeError:
         # The reader has gone (… | head): nothing to say.
         _abandon_stdout()
@@ -62,12 +68,30 @@ def main() -> None:
         if not hasattr(error, "format_message"):
             raise
         status = _fail(f"{error.format_message()} (carryon --help shows how)")
+    if status == 130:  # the option parser may have caught it
+        _fail("stopped")
     sys.exit(status)
+
+
+def _stop(number: int, frame: object) -> None:
+    """A polite kill: leave through every `finally`, so that nothing half-written stays."""
+    sys.exit(143)
+
+
+def _make_streams_safe() -> None:
+    """Output that somebody closed goes nowhere; characters that it cannot show become question marks."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        stream = getattr(sys, name)
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
 
 
 def _abandon_stdout() -> None:
     """What could not be written will not be written at exit either: Python would try, and exit with 120."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, status: int = 2) -> int:
@@ -78,5 +102,5 @@ def _fail(message: str, status: int = 2) -> int:
 def _explain(error: OSError) -> str:
     where = f" ({error.filename})" if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return f"there is no room to write{where}: {error.strerror}; free some space, nothing was left behind"
+        return f"there is no room to write{where}: {error.strerror}; free some space and try again"
     return f"{error.strerror or error}{where}"

@@ -56,8 +56,9 @@ def make(
     Example: carryon data make data/reverse --format reverse --size 10000 --as txt
     """
     from ..config import DataConfig, FormName, choices, load
-    from ..data import make_dataset, refuse_existing, write_dataset
+    from ..data import SPLITS, make_dataset, refuse_existing, write_dataset
     from ..errors import UnknownName
+    from ..operations.digits import to_text
     from .output import print_json
     from .progress import progress
 
@@ -65,7 +66,8 @@ def make(
         raise UnknownName("kind of file", form, choices(FormName))
     format_options: dict[str, Any] = {"name": format, "spaces": spaces, "stop": stop, "noise": noise}
     if width is not None or format.endswith("_padded"):
-        format_options["width"] = digits if width is None else width
+        longest = digits if table is None else len(to_text(max(table, 1) - 1, base if 2 <= base <= 10 else 10))
+        format_options["width"] = longest if width is None else width
     config = load(
         DataConfig,
         {
@@ -91,13 +93,15 @@ def make(
     )
     refuse_existing(out, force)
     dataset = make_dataset(config, seed)
-    with progress(size, "examples written") as advance:
+    total = sum(dataset.size(split) for split in SPLITS)
+    done_before = {"train": 0, "validation": size, "test": size + dataset.size("validation")}
+    with progress(total, "examples written") as advance:
         manifest = write_dataset(
             dataset,
             out,
             form,  # type: ignore[arg-type]
             force=force,
-            tick=lambda split, done: advance(done, split),
+            tick=lambda split, done: advance(done_before[split] + done, split),
         )
     if as_json:
         print_json(manifest.model_dump(mode="json"))
@@ -187,25 +191,29 @@ def _print_manifest(manifest: "Manifest", path: Path) -> None:
             for kind in kinds
             if labels[kind]
         ]
-        table.add_row(split, f"{record.examples:,}", *counts, record.content[:12])
+        table.add_row(escape(split), f"{record.examples:,}", *counts, record.content[:12])
     out.print(table)
     shared = sum(manifest.overlap.values())
     repeated = sum(record.duplicates for record in manifest.splits.values())
     out.print(f"problems shared by two splits: {shared}; problems that occur twice: {repeated}")
     if manifest.swapped:
-        out.print(f"test problems that occur in training with their operands swapped: {manifest.swapped['test']:,}")
+        out.print(
+            f"test problems that occur in training with their operands swapped: {manifest.swapped.get('test', 0):,}"
+        )
     if manifest.excluded_numbers:
         some = ", ".join(map(str, manifest.excluded_numbers[:8]))
         out.print(f"numbers hidden from training: {len(manifest.excluded_numbers):,} ({some}, …)")
     for kind, missed in manifest.missed.items():
         by = ", ".join(f"{label}: {difference:+,}" for label, difference in missed.items())
-        out.print(f"[yellow]not quite balanced by {kind}[/] (given - asked): {by}")
+        out.print(f"[yellow]not quite balanced by {escape(kind)}[/] (given - asked): {by}", soft_wrap=True)
     for note in manifest.notes:
-        out.print(f"[yellow]note[/] {note}")
+        out.print(f"[yellow]note[/] {escape(note)}", soft_wrap=True)
 
 
 def _print_examples(manifest: "Manifest", path: Path) -> None:
     from itertools import islice
+
+    from rich.text import Text
 
     from ..data import FORMS
     from ..formats import make_format
@@ -214,9 +222,9 @@ def _print_examples(manifest: "Manifest", path: Path) -> None:
     out = console()
     form, format = FORMS[manifest.form], make_format(manifest.config.format, manifest.seed)
     out.print("\nthe first training examples:")
-    for prompt, completion in islice(form.read(path / form.file("train"), format), 3):
-        out.print(visible(prompt), style="cyan", end="", markup=False)
-        out.print(visible(completion), style="green", end="" if completion.endswith("\n") else "\n", markup=False)
+    for row in islice(form.read(path / form.file("train"), format), 3):
+        example = Text(visible(row["prompt"]), style="cyan") + Text(visible(row["completion"]), style="green")
+        out.print(example, end="" if row["completion"].endswith("\n") else "\n", soft_wrap=True)
 
 
 def _show_paper_table(as_json: bool) -> None:

@@ -57,8 +57,9 @@ def make_entries(
     for name in [only_operation] if only_operation else OPERATIONS:
         if base != 10 and name in ("sine", "sqrt") and not only_operation:
             continue
+        asked = make_operation(name, base)
         default = DEFAULTS[name] if base == 10 else tuple(to_text(int(number), base) for number in DEFAULTS[name])
-        problem = make_operation(name, base).problem(*(operands or default))
+        problem = asked.problem(*(operands or default))
         for format_name, kind in FORMATS.items():
             if (only_format and format_name != only_format) or name not in kind.operations:
                 continue

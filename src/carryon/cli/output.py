@@ -13,7 +13,11 @@ def console() -> "Console":
     from rich.console import Console
 
     # A pipe has no width: leave lines whole there.
-    return Console(width=None if sys.stdout.isatty() else max(120, shutil.get_terminal_size().columns), highlight=False)
+    return Console(
+        width=None if sys.stdout.isatty() else max(120, shutil.get_terminal_size().columns),
+        highlight=False,
+        emoji=False,
+    )
 
 
 def print_json(value: Any) -> None:

@@ -6,7 +6,7 @@ from .dataset import Dataset, make_dataset
 from .forms import FORMS
 from .manifest import Manifest, count_strata
 from .sources import Fresh, Mixture, Passages, Repeated, Source
-from .splits import SPLITS, Splits, draw_held_out, endless_blocks, make_splits
+from .splits import SPLITS, Endless, Splits, draw_held_out, make_splits
 from .store import read_manifest, refuse_existing, write_dataset
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "SPLITS",
     "Batch",
     "Dataset",
+    "Endless",
     "Fresh",
     "FreshWindows",
     "Manifest",
@@ -28,7 +29,6 @@ __all__ = [
     "check_dataset",
     "count_strata",
     "draw_held_out",
-    "endless_blocks",
     "make_dataset",
     "make_rows",
     "make_splits",

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from ..errors import BadDataset, BadOperand
+from .. import __version__
+from ..errors import BadDataset, BadOperand, CarryonError
 from ..files import file_hash
 from ..formats import Format, make_format
 from ..operations import Codes, Domain, Operation, Problem
 from ..sampling import Barred
 from .dataset import ContentHash
 from .forms import FORMS
-from .manifest import Manifest, SplitRecord, count_duplicates, count_overlap, count_strata, count_swapped
-from .splits import SPLITS, domain_of
+from .manifest import Manifest, SplitRecord, count_duplicates, count_overlap, count_strata, count_swapped, missed_goals
+from .splits import SPLITS, domain_of, make_splits
 from .store import Tick, read_manifest
 
 _SHOWN = 3
@@ -32,9 +34,35 @@ def check_dataset(path: Path, tick: Tick | None = None) -> tuple[Manifest, list[
         found = list(checker.check(split, record))
         faults += [f"{split}: {fault}" for fault in found]
         codes[split] = checker.codes
+    faults += [f"{name!r} is in the manifest, but is no split" for name in manifest.splits if name not in SPLITS]
+    if (path / "README.md").exists() != (manifest.form == "hf"):
+        faults.append("README.md, which belongs to an hf folder and to no other, is missing or too many")
     if len(codes) == len(SPLITS):
         faults += _check_across(manifest, checker.domain, codes)
+        faults += _check_again(manifest, codes)
     return manifest, faults
+
+
+def _check_again(manifest: Manifest, codes: dict[str, Codes]) -> Iterator[str]:
+    """Draw the problems once more, from the config and the seed alone."""
+    try:
+        splits = make_splits(manifest.config, manifest.seed)
+    except CarryonError as error:
+        yield f"the config cannot be drawn: {error}"
+        return
+    made_by = "" if manifest.carryon == __version__ else f" (made by version {manifest.carryon}, this is {__version__})"
+    for split, found in codes.items():
+        if found.tolist() != splits.codes(split).tolist():
+            yield f"{split}: not the problems that the config and the seed give{made_by}"
+    expected: dict[str, object] = {
+        "excluded_numbers": splits.excluded_numbers,
+        "goals": splits.goals,
+        "missed": missed_goals(splits),
+        "notes": splits.notes,
+    }
+    for name, value in expected.items():
+        if (said := getattr(manifest, name)) != value:
+            yield f"{name}: the manifest says {_short(str(said))}, it is {_short(str(value))}"
 
 
 def _check_across(manifest: Manifest, domain: Domain, codes: dict[str, Codes]) -> Iterator[str]:
@@ -48,6 +76,8 @@ def _check_across(manifest: Manifest, domain: Domain, codes: dict[str, Codes]) -
             yield f"{pair}: the manifest says they share {said} problems, counted {count:,}"
     if (swapped := count_swapped(domain, codes)) != manifest.swapped:
         yield f"swapped: the manifest says {manifest.swapped}, counted {swapped}"
+    if unknown := set(manifest.overlap) - set(count_overlap(codes)):
+        yield f"overlap: the manifest speaks of {', '.join(sorted(unknown))}"
 
 
 class _Checker:
@@ -64,6 +94,8 @@ class _Checker:
         self.codes = self.domain.codes([])
         # The path comes from the form, never from the manifest, which may be anybody's.
         path = self.path / self.form.file(split)
+        if record.file != self.form.file(split):
+            yield f"the manifest says the file is {_short(record.file)}, it is {self.form.file(split)}"
         if not path.is_file():
             yield f"{self.form.file(split)} is missing"
             return
@@ -80,10 +112,11 @@ class _Checker:
         content = ContentHash()
         values: list[int] = []
         number = characters = wrong = 0
-        for number, (prompt, completion) in enumerate(self.form.read(path, self.format), start=1):
+        for number, row in enumerate(self.form.read(path, self.format), start=1):
+            prompt, completion = row["prompt"], row["completion"]
             content.add(prompt, completion)
             characters += len(prompt) + len(completion)
-            code, fault = self._check_example(prompt, completion)
+            code, fault = self._check_example(row)
             if code is not None:
                 values.append(code)
             if fault:
@@ -108,8 +141,9 @@ class _Checker:
         if counted["duplicates"]:
             yield f"{counted['duplicates']} problems occur again"
 
-    def _check_example(self, prompt: str, completion: str) -> tuple[int | None, str | None]:
+    def _check_example(self, row: dict[str, Any]) -> tuple[int | None, str | None]:
         """The problem's code, and what is wrong with the example."""
+        prompt, completion = row["prompt"], row["completion"]
         question = self.format.asked(prompt)
         operands = self.operation.parse(question) if question is not None else None
         if operands is None:
@@ -125,6 +159,10 @@ class _Checker:
             return code, "has a prompt that is not written in its format"
         if example.completion != completion:
             return code, f"has a wrong completion (the answer is {example.answer})"
+        expected = {"answer": example.answer, "operation": self.operation.name, "operands": list(operands)}
+        for name, value in expected.items():
+            if name in row and row[name] != value:
+                return code, f"says its {name} is {_short(str(row[name]))}, not {value}"
         return code, None
 
 

@@ -45,7 +45,7 @@ class ContentHash:
         self._hash = hashlib.sha256()
 
     def add(self, prompt: str, completion: str) -> None:
-        self._hash.update(f"{prompt}\0{completion}\0".encode())
+        self._hash.update(f"{prompt}\0{completion}\0".encode("utf-8", "surrogatepass"))
 
     def hexdigest(self) -> str:
         return self._hash.hexdigest()

@@ -25,6 +25,8 @@ from ..operations import Problem
 
 Row = tuple[Problem, Example]
 _ROWS_AT_ONCE = 16_384
+_LONGEST_LINE = 4_000_000
+"""Characters; a detailed scratchpad of the longest operands has about as many."""
 
 
 class Form(ABC):
@@ -39,8 +41,11 @@ class Form(ABC):
     def write(self, path: Path, rows: Iterable[Row]) -> None: ...
 
     @abstractmethod
-    def read(self, path: Path, format: Format) -> Iterator[tuple[str, str]]:
-        """Prompts and completions."""
+    def read(self, path: Path, format: Format) -> Iterator[dict[str, Any]]:
+        """What the file says of each example: "prompt" and "completion" as text, and all else it holds.
+
+        BadDataset where it cannot be read.
+        """
 
     def finish(self, folder: Path, files: dict[str, str], title: str) -> None:
         """Whatever the folder needs beside its files."""
@@ -56,7 +61,7 @@ class Lines(Form):
     def pack(self, problem: Problem, example: Example) -> dict[str, Any]: ...
 
     @abstractmethod
-    def unpack(self, row: Any) -> tuple[str, str]: ...
+    def unpack(self, row: Any) -> dict[str, Any]: ...
 
     def write(self, path: Path, rows: Iterable[Row]) -> None:
         encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -65,16 +70,15 @@ class Lines(Form):
                 file.write(encode(self.pack(problem, example)) + "\n")
             sync(file)
 
-    def read(self, path: Path, format: Format) -> Iterator[tuple[str, str]]:
+    def read(self, path: Path, format: Format) -> Iterator[dict[str, Any]]:
+        number = 0
         with open(path, encoding="utf-8", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
-                try:
-                    prompt, completion = self.unpack(json.loads(line))
-                    if not (isinstance(prompt, str) and isinstance(completion, str)):
-                        raise TypeError("prompt and completion must be text")
-                except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
-                    raise BadDataset(f"{path} line {number} is broken: {error!r}") from None
-                yield prompt, completion
+            try:
+                while line := file.readline(_LONGEST_LINE):
+                    number += 1
+                    yield _with_texts(self.unpack(json.loads(line)))
+            except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+                raise BadDataset(f"{path} line {max(number, 1)} is broken: {error!r}") from None
 
 
 class Jsonl(Lines):
@@ -89,8 +93,8 @@ class Jsonl(Lines):
             "answer": example.answer,
         }
 
-    def unpack(self, row: Any) -> tuple[str, str]:
-        return row["prompt"], row["completion"]
+    def unpack(self, row: Any) -> dict[str, Any]:
+        return dict(row)
 
 
 class OpenAI(Lines):
@@ -104,9 +108,11 @@ class OpenAI(Lines):
             ]
         }
 
-    def unpack(self, row: Any) -> tuple[str, str]:
+    def unpack(self, row: Any) -> dict[str, Any]:
         user, assistant = row["messages"]
-        return user["content"], assistant["content"]
+        if (user["role"], assistant["role"]) != ("user", "assistant"):
+            raise ValueError("the messages are not those of a user and an assistant")
+        return {"prompt": user["content"], "completion": assistant["content"]}
 
 
 class OpenAIPrompt(Lines):
@@ -115,8 +121,8 @@ class OpenAIPrompt(Lines):
     def pack(self, problem: Problem, example: Example) -> dict[str, Any]:
         return {"prompt": example.prompt, "completion": example.completion}
 
-    def unpack(self, row: Any) -> tuple[str, str]:
-        return row["prompt"], row["completion"]
+    def unpack(self, row: Any) -> dict[str, Any]:
+        return dict(row)
 
 
 class Text(Form):
@@ -128,9 +134,14 @@ class Text(Form):
             file.writelines(example.text for _, example in rows)
             sync(file)
 
-    def read(self, path: Path, format: Format) -> Iterator[tuple[str, str]]:
-        with open(path, encoding="utf-8", newline="\n") as file:
-            return format.split(file.read())
+    def read(self, path: Path, format: Format) -> Iterator[dict[str, Any]]:
+        try:
+            with open(path, encoding="utf-8", newline="\n") as file:
+                text = file.read()
+        except UnicodeDecodeError as error:
+            raise BadDataset(f"{path} is not UTF-8: {error.reason} at byte {error.start:,}") from None
+        for prompt, completion in format.split(text):
+            yield {"prompt": prompt, "completion": completion}
 
 
 class Columns(Form):
@@ -154,13 +165,13 @@ class Columns(Form):
                     writer.write_table(pa.table(columns, schema=schema))
             sync(file)
 
-    def read(self, path: Path, format: Format) -> Iterator[tuple[str, str]]:
+    def read(self, path: Path, format: Format) -> Iterator[dict[str, Any]]:
         pa, pq = _pyarrow()
         try:
             with pq.ParquetFile(path) as file:
-                for batch in file.iter_batches(_ROWS_AT_ONCE, columns=["prompt", "completion"]):
-                    yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        except (pa.ArrowException, OSError) as error:
+                for batch in file.iter_batches(_ROWS_AT_ONCE):
+                    yield from map(_with_texts, batch.to_pylist())
+        except (pa.ArrowException, OSError, ValueError, TypeError, KeyError) as error:
             raise BadDataset(f"{path} is broken: {error}") from None
 
 
@@ -188,6 +199,13 @@ class HuggingFace(Columns):
 FORMS: dict[str, Form] = {
     form.name: form for form in (Text(), Jsonl(), Parquet(), HuggingFace(), OpenAI(), OpenAIPrompt())
 }
+
+
+def _with_texts(row: dict[str, Any]) -> dict[str, Any]:
+    for name in ("prompt", "completion"):
+        if not isinstance(row[name], str):
+            raise TypeError(f"{name} must be text, not {row[name]!r}")
+    return row
 
 
 def _pyarrow() -> tuple[Any, Any]:

@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 from itertools import combinations
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from ..config import Config, DataConfig, FormName
 from ..operations import Codes, Domain, IntegerOperation, Operation, Pairs
 from ..operations.addition import Addition
 from .splits import SPLITS, Splits
+
+Tally = dict[Annotated[str, Field(pattern=r"^[0-9]+(\+[0-9]+)?$")], int]
+"""Counts by a number, or by two lengths: {"3": 9000} or {"1+2": 183}."""
 
 
 class SplitRecord(Config):
@@ -23,9 +27,9 @@ class SplitRecord(Config):
     characters: int
     duplicates: int
     """Problems that occur more than once."""
-    digits: dict[str, int]
+    digits: Tally
     """Examples by the digits of the larger operand; empty for sine and sqrt."""
-    carries: dict[str, int]
+    carries: Tally
     """Examples by carries (for subtract, the borrows of larger minus smaller)."""
 
 
@@ -44,9 +48,9 @@ class Manifest(Config):
     swapped: dict[str, int]
     """Held-out problems that occur in training with their operands swapped."""
     excluded_numbers: tuple[int, ...]
-    goals: dict[str, dict[str, int]]
+    goals: dict[str, Tally]
     """What the sampler's rule asks of the training set."""
-    missed: dict[str, dict[str, int]]
+    missed: dict[str, Tally]
     """Where the training set departs from that, and by how much (given - asked)."""
     notes: tuple[str, ...]
     """What a small domain could not give."""

@@ -12,7 +12,7 @@ from ..errors import BadConfig
 from ..formats import Example, make_format
 from ..operations import Problem
 from ..rng import Stream
-from .splits import domain_of, endless_blocks
+from .splits import Endless, domain_of
 
 
 class Source(ABC):
@@ -51,21 +51,19 @@ class Fresh(Source):
     """New problems for ever, by the config's sampler, without its test and validation problems."""
 
     def __init__(self, config: DataConfig, seed: int = 0) -> None:
-        self._config, self._seed = config, seed
         self._operation, self._domain = domain_of(config)
         self._format = make_format(config.format, seed)
         self._format.check(config.operation)
+        self._endless = Endless(config, seed)
 
     def examples(self, start: int = 0) -> Iterator[Example]:
-        block, offset = divmod(start, self._config.num_examples)
-        number = block * self._config.num_examples
-        for codes in endless_blocks(self._config, self._seed, block):
-            for operands in self._domain.operands(codes[offset:]):
+        size = self._endless.block_size
+        while True:
+            block, offset = divmod(start, size)
+            for operands in self._domain.operands(self._endless.block(block)[offset:]):
                 # The example's number is its draw: a problem met again carries other noise.
-                yield self._format.write(Problem(self._operation, operands), draw=number + offset)
-                offset += 1
-            number += len(codes)
-            offset = 0
+                yield self._format.write(Problem(self._operation, operands), draw=start)
+                start += 1
 
 
 class Passages(Source):
@@ -85,7 +83,7 @@ class Mixture(Source):
     _PICKS = 4096
 
     def __init__(self, parts: Sequence[tuple[Source, float]], seed: int = 0) -> None:
-        if not parts or any(weight <= 0 for _, weight in parts):
+        if not parts or not all(0 < weight < float("inf") for _, weight in parts):
             raise BadConfig(f"a mixture needs positive weights, not {[weight for _, weight in parts]}")
         self._sources = [source for source, _ in parts]
         self._weights = [weight for _, weight in parts]

@@ -4,13 +4,13 @@ The test and validation sets are drawn first, from streams that depend on the da
 that every training size, sampler and run is tested on the same problems. All training draws leave both out.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 
 from ..config import DataConfig
+from ..errors import OutOfProblems
 from ..operations import Codes, DecimalFunction, Domain, IntegerOperation, Operation, Pairs, operation
 from ..sampling import Barred, Drawing, Goals, Plan, excluded_numbers, make_plan
 from ..sampling.strata import longest
@@ -53,7 +53,7 @@ def make_splits(config: DataConfig, seed: int = 0) -> Splits:
     """All three sets. `seed` chooses the training sample and nothing else."""
     op, domain = domain_of(config)
     held_out = draw_held_out(config)
-    plan = make_plan(config.sampler_name, domain, op)
+    plan = training_plan(config)
     barred = _barred_from_training(config, seed, plan, domain, held_out)
     train = Drawing(plan, barred).distinct(config.num_examples, "train", seed)
     return Splits(
@@ -70,19 +70,39 @@ def make_splits(config: DataConfig, seed: int = 0) -> Splits:
     )
 
 
-def endless_blocks(config: DataConfig, seed: int = 0, start: int = 0) -> Iterator[Codes]:
-    """Training problems without end, in blocks of `num_examples` that each keep the sampler's proportions.
+class Endless:
+    """Training problems without end, in blocks that each keep the sampler's proportions.
 
     Block k depends on (seed, k) alone, so that a resumed run starts at any block. Problems may repeat; test
     and validation problems and what the config excludes never occur.
     """
+
+    def __init__(self, config: DataConfig, seed: int = 0) -> None:
+        _, domain = domain_of(config)
+        plan = training_plan(config)
+        self._drawing = Drawing(plan, _barred_from_training(config, seed, plan, domain, draw_held_out(config)))
+        self._seed = seed
+        self.block_size = min(config.num_examples, self._drawing.exist)
+        if not self.block_size:
+            raise OutOfProblems(config.num_examples, 0, "after the test and validation sets and what is excluded")
+
+    def block(self, number: int) -> Codes:
+        return self._drawing.block(self.block_size, "endless", self._seed, number)
+
+
+def training_plan(config: DataConfig) -> Plan:
     op, domain = domain_of(config)
-    plan = make_plan(config.sampler_name, domain, op)
-    barred = _barred_from_training(config, seed, plan, domain, draw_held_out(config))
-    drawing = Drawing(plan, barred)
-    while True:
-        yield drawing.block(config.num_examples, "endless", seed, start)
-        start += 1
+    return make_plan(config.sampler_name, domain, op, _longest_shown(config))
+
+
+def _longest_shown(config: DataConfig) -> int | None:
+    """Digits of the longest operand that training may see."""
+    if not config.exclude.lengths:
+        return None
+    shown = [length for length in range(1, config.longest + 1) if length not in config.exclude.lengths]
+    if not shown:
+        raise OutOfProblems(config.num_examples, 0, f"exclude.lengths hides all lengths up to {config.longest}")
+    return shown[-1]
 
 
 def domain_of(config: DataConfig) -> tuple[Operation, Domain]:
@@ -139,5 +159,5 @@ def _barred_from_training(config: DataConfig, seed: int, plan: Plan, domain: Dom
     if config.exclude.numbers and config.exclude.choice == "rarest":
         codes = Drawing(plan, Barred(domain, held_out.both)).distinct(config.num_examples, "train", seed)
     # Random numbers belong to the data, so all runs hide the same; the rarest depend on the training sample.
-    numbers = excluded_numbers(domain, config.digits, config.exclude, codes, config.split_seed)
+    numbers = excluded_numbers(domain, config.exclude, codes, config.split_seed)
     return Barred(domain, held_out.both, config.exclude, numbers)

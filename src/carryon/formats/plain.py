@@ -90,6 +90,12 @@ class Padded(Format):
         question = super().asked(prompt)
         return question and "+".join(map(without_leading_zeros, question.split("+")))
 
+    def unpadded(self, text: str) -> str | None:
+        """The number behind its zeros; one of another width was not written in this format."""
+        if self.config.width and len(text) != self.config.width + 1:
+            return None
+        return without_leading_zeros(text) if text.isascii() and text.isdigit() else None
+
     def width_for(self, problem: Problem) -> int:
         longest = max(map(len, problem.operands))
         width = self.config.width or longest
@@ -113,8 +119,7 @@ class PlainPadded(Padded):
         return answer.zfill(self.width_for(problem) + 1), answer
 
     def number(self, text: str) -> str | None:
-        number = super().number(text)
-        return number and without_leading_zeros(number)
+        return self.unpadded(text)
 
 
 class ReversePadded(Padded):
@@ -130,5 +135,4 @@ class ReversePadded(Padded):
         return answer.zfill(self.width_for(problem) + 1)[::-1], answer
 
     def number(self, text: str) -> str | None:
-        number = super().number(text[::-1])
-        return number and without_leading_zeros(number)
+        return self.unpadded(text[::-1])

@@ -90,7 +90,7 @@ class IntegerOperation(Operation):
         return int(a, self.base), int(b, self.base)
 
     def check(self, operands: Iterable[object]) -> tuple[str, ...]:
-        operands = tuple(str(o) if isinstance(o, int) and not isinstance(o, bool) else o for o in operands)
+        operands = tuple(_number_text(operand) for operand in operands)
         if len(operands) != 2:
             raise BadOperand(f"{self.name} takes 2 operands, not {len(operands)}: {list(operands)}")
         return tuple(self._check_number(operand) for operand in operands)
@@ -185,6 +185,15 @@ def columns(a: str, b: str) -> list[tuple[int, int]]:
     """The digits of two numbers side by side, lowest first, the shorter one filled with zeros."""
     width = max(len(a), len(b))
     return [(int(x), int(y)) for x, y in zip(reversed(a.zfill(width)), reversed(b.zfill(width)), strict=True)]
+
+
+def _number_text(operand: object) -> object:
+    """A whole number may be given as one, if it is not too long for Python to write."""
+    if not isinstance(operand, int) or isinstance(operand, bool):
+        return operand
+    if abs(operand) >= 10**MAX_DIGITS:
+        raise BadOperand(f"an operand has more than {MAX_DIGITS:,} digits; at most {MAX_DIGITS:,}")
+    return str(operand)
 
 
 def _short(value: object) -> str:

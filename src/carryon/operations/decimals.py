@@ -11,7 +11,7 @@ import re
 ONE = 10_000
 """One, in ten-thousandths."""
 
-_CANONICAL = re.compile(r"(-?)(0|[1-9][0-9]*)\.([0-9]{1,4})")
+_CANONICAL = re.compile(r"(-?)(0|[1-9][0-9]{0,8})\.([0-9]{1,4})")
 
 
 def decimal_text(value: int) -> str:

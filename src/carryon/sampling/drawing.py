@@ -1,5 +1,7 @@
 """Plans carried out: distinct problems for finite sets, blocks without end for sampling on the fly."""
 
+from collections import Counter
+
 import numpy as np
 
 from ..errors import OutOfProblems
@@ -7,11 +9,12 @@ from ..operations import Codes
 from ..rng import Label, Stream
 from .exclusions import Barred
 from .plans import Plan
-from .strata import Listed, Stratum
+from .strata import Listed, Stratum, listed_by_label
 
 _FIRST_BATCH, _LARGEST_BATCH = 2**10, 2**17
-_PATIENCE = 8
-"""Batches in a row without one new problem before a stratum counts as exhausted."""
+_PROBE = 2**13
+_PATIENCE = 40
+"""How often a stratum must have been gone through without a new problem before it counts as exhausted."""
 
 
 class Drawing:
@@ -20,8 +23,15 @@ class Drawing:
     def __init__(self, plan: Plan, barred: Barred) -> None:
         self._plan = plan
         self._domain = barred.domain
-        self._pools = {key: _pool(stratum, barred) for key, stratum in plan.strata.items()}
+        strata = plan.strata
+        if (shown := barred.all_shown()) is not None:
+            strata = listed_by_label(strata, shown)
+        avoid = barred.avoid[barred.shows(barred.avoid)]
+        avoided = Counter(strata.label(avoid)) if len(avoid) else Counter()
+        self._pools = {key: _pool(stratum, barred, avoided[key]) for key, stratum in strata.of.items()}
         self._capacity = {key: pool.capacity for key, pool in self._pools.items()}
+        self.exist = sum(self._capacity.values())
+        """How many problems may be drawn; a careful estimate where much is hidden in a large domain."""
 
     def distinct(self, size: int, *labels: Label) -> Codes:
         """`size` different problems by the plan, shuffled. Equal labels: a smaller set is part of a larger one."""
@@ -29,7 +39,7 @@ class Drawing:
             self._pools[key].distinct(count, Stream(*labels, self._domain.key, str(key)))
             for key, count in self._counts(size).items()
         ]
-        return np.concatenate(parts)[Stream(*labels, "order").permutation(size)]
+        return self._shuffled(parts, *labels)
 
     def block(self, size: int, *labels: Label) -> Codes:
         """`size` problems in the plan's proportions, repeats allowed: what endless sampling is made of."""
@@ -37,19 +47,22 @@ class Drawing:
             self._pools[key].draw(count, Stream(*labels, self._domain.key, str(key)))
             for key, count in self._counts(size).items()
         ]
-        return np.concatenate(parts)[Stream(*labels, "order").permutation(size)]
+        return self._shuffled(parts, *labels)
 
     def _counts(self, size: int) -> dict[object, int]:
-        exist = sum(self._capacity.values())
-        if size > exist:
-            raise OutOfProblems(size, exist, "after the test and validation sets and what is excluded")
+        if size > self.exist:
+            raise OutOfProblems(size, self.exist, "after the test and validation sets and what is excluded")
         counts = {key: count for key, count in self._plan.allot(size, self._capacity).items() if count}
         assert sum(counts.values()) == size, "a plan hands out all that there is"
-        return counts or {next(iter(self._pools)): 0}
+        return counts
+
+    def _shuffled(self, parts: list[Codes], *labels: Label) -> Codes:
+        codes = np.concatenate([self._domain.codes([]), *parts])
+        return codes[Stream(*labels, "order").permutation(len(codes))]
 
 
-def _pool(stratum: Stratum, barred: Barred) -> "_ListedPool | _DrawnPool":
-    return _ListedPool(stratum, barred) if isinstance(stratum, Listed) else _DrawnPool(stratum, barred)
+def _pool(stratum: Stratum, barred: Barred, avoided: int) -> "_ListedPool | _DrawnPool":
+    return _ListedPool(stratum, barred) if isinstance(stratum, Listed) else _DrawnPool(stratum, barred, avoided)
 
 
 class _ListedPool:
@@ -79,12 +92,12 @@ class _ListedPool:
 class _DrawnPool:
     """A stratum too large to list: draws that are barred are drawn again."""
 
-    def __init__(self, stratum: Stratum, barred: Barred) -> None:
+    def __init__(self, stratum: Stratum, barred: Barred, avoided: int) -> None:
         self._stratum, self._barred = stratum, barred
-        # A floor: all that is avoided might lie here.
-        self.capacity = max(0, stratum.size - barred.num_avoided)
-        if barred.excludes and not barred.allows(stratum.draw(Stream("probe"), _FIRST_BATCH)).any():
-            self.capacity = 0  # a hidden length, say
+        self.capacity = stratum.size - avoided
+        if barred.excludes:
+            shown = float(barred.shows(stratum.draw(Stream("probe"), _PROBE)).mean())
+            self.capacity = max(0, int(stratum.size * shown * 0.9) - avoided)
 
     def distinct(self, count: int, stream: Stream) -> Codes:
         found: dict[int, None] = {}
@@ -92,11 +105,11 @@ class _DrawnPool:
         while len(found) < count:
             # Batches grow by a fixed schedule, not with `count`: the order stays the same for every count.
             batch = self._stratum.draw(stream, size)
-            size = min(2 * size, _LARGEST_BATCH)
             before = len(found)
             found.update(dict.fromkeys(batch[self._barred.allows(batch)].tolist()))
-            barren = 0 if len(found) > before else barren + 1
-            if barren == _PATIENCE:
+            barren = 0 if len(found) > before else barren + size
+            size = min(2 * size, _LARGEST_BATCH)
+            if barren > _PATIENCE * self._stratum.size:
                 raise OutOfProblems(count, len(found), "in one class of the sampler, after what is excluded")
         return self._barred.domain.codes(list(found)[:count])
 

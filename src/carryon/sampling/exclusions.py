@@ -11,7 +11,7 @@ from ..errors import OutOfProblems, Unsupported
 from ..operations import Codes, Domain, Pairs
 from ..operations.digits import num_digits
 from ..rng import Label, Stream
-from .strata import LISTABLE
+from .strata import LISTABLE, is_listable
 
 Mask = NDArray[np.bool_]
 
@@ -25,18 +25,32 @@ class Barred:
         self.domain = domain
         self.exclude = exclude or ExcludeConfig()
         self.numbers = sorted({*numbers, *self.exclude.listed})
+        self.avoid = avoid
         self._avoid = _Membership(avoid.tolist())
         self._hidden = _Membership(self.numbers)
-        self.num_avoided = len(avoid)
         self.excludes = bool(self.numbers) or not self.exclude.is_empty
 
     def allows(self, codes: Codes) -> Mask:
         """Which of these may be drawn."""
-        allowed = ~self._avoid.of(codes)
+        return ~self._avoid.of(codes) & self.shows(codes)
+
+    def shows(self, codes: Codes) -> Mask:
+        """Which of these contain nothing that is hidden."""
+        shown = np.ones(len(codes), bool)
         if self.excludes and isinstance(self.domain, Pairs):
             for operand in self.domain.split(codes):
-                allowed &= ~self._hides(operand)
-        return allowed
+                shown &= ~self._hides(operand)
+        return shown
+
+    def all_shown(self) -> Codes | None:
+        """Every problem without anything hidden, if something is hidden and few enough are left to list."""
+        if not (self.excludes and isinstance(self.domain, Pairs) and self.domain.limit <= LISTABLE):
+            return None
+        numbers = np.arange(self.domain.limit)
+        numbers = numbers[~self._hides(numbers)]
+        if not is_listable(self.domain, len(numbers) ** 2):
+            return None
+        return self.domain.join(np.repeat(numbers, len(numbers)), np.tile(numbers, len(numbers)))
 
     def _hides(self, operand: Codes) -> Mask:
         assert isinstance(self.domain, Pairs)
@@ -67,12 +81,11 @@ class _Membership:
         return np.isin(values, self._array)
 
 
-def random_numbers(domain: Pairs, digits: int, count: int, *labels: Label) -> list[int]:
+def random_numbers(domain: Pairs, count: int, *labels: Label) -> list[int]:
     """`count` numbers of full length, at random; fewer are the first of more."""
-    first = 0 if digits == 1 else domain.base ** (digits - 1)
-    exist = domain.limit - first
+    first, exist = _full_length(domain)
     if count > exist:
-        raise OutOfProblems(count, exist, f"numbers of {digits} digits to exclude")
+        raise OutOfProblems(count, exist, "numbers of full length, to exclude", what="numbers")
     stream = Stream("excluded numbers", domain.key, *labels)
     if exist <= LISTABLE:
         return (stream.permutation(exist)[:count] + first).tolist()  # type: ignore[no-any-return]
@@ -82,26 +95,33 @@ def random_numbers(domain: Pairs, digits: int, count: int, *labels: Label) -> li
     return list(found)[:count]
 
 
-def rarest_numbers(domain: Pairs, digits: int, count: int, codes: Codes, *labels: Label) -> list[int]:
+def rarest_numbers(domain: Pairs, count: int, codes: Codes, *labels: Label) -> list[int]:
     """The `count` numbers of full length that are operands least often in `codes`; ties fall at random.
 
-    The paper says it excludes random numbers; the released data excludes these.
+    The paper says it excludes random numbers; the released data excludes these. They depend on the training set they
+    are counted in, so that sets of different sizes made this way are not nested.
     """
-    candidates = random_numbers(domain, digits, domain.limit - domain.limit // domain.base, *labels)
+    if domain.limit > LISTABLE:
+        raise Unsupported("the rarest numbers can be told up to 6 digits: choose random ones")
+    _, exist = _full_length(domain)
+    candidates = random_numbers(domain, max(count, exist), *labels)
     a, b = domain.split(codes)
     times = np.bincount(np.concatenate([a, b]), minlength=domain.limit)
     return sorted(candidates, key=lambda number: int(times[number]))[:count]
 
 
-def excluded_numbers(
-    domain: Domain, digits: int, exclude: ExcludeConfig, codes: Codes | None, *labels: Label
-) -> list[int]:
+def _full_length(domain: Pairs) -> tuple[int, int]:
+    """The first number of full length and how many there are; a table has all its numbers to choose from."""
+    digits = num_digits(domain.limit - 1, domain.base)
+    first = domain.base ** (digits - 1) if domain.limit == domain.base**digits and digits > 1 else 0
+    return first, domain.limit - first
+
+
+def excluded_numbers(domain: Domain, exclude: ExcludeConfig, codes: Codes | None, *labels: Label) -> list[int]:
     """The numbers that a config hides; `codes` is the training set without exclusions, for the rarest."""
     if not exclude.numbers:
         return []
     assert isinstance(domain, Pairs)
-    if exclude.choice == "random":
-        return random_numbers(domain, digits, exclude.numbers, *labels)
-    if domain.limit > LISTABLE or codes is None:
-        raise Unsupported(f"the rarest numbers can be told up to 6 digits, not {digits}: choose random ones")
-    return rarest_numbers(domain, digits, exclude.numbers, codes, *labels)
+    if codes is None:
+        return random_numbers(domain, exclude.numbers, *labels)
+    return rarest_numbers(domain, exclude.numbers, codes, *labels)

@@ -12,18 +12,27 @@ from ..errors import UnknownName, Unsupported
 from ..operations import Domain, Operation, Pairs
 from ..operations.digits import num_digits
 from ..operations.multiplication import Multiplication
-from .strata import Stratum, by_carries, by_digits, by_digits_and_carries, by_lengths, longest, whole
+from .strata import (
+    Strata,
+    by_carries,
+    by_digits,
+    by_digits_and_carries,
+    by_lengths,
+    longest,
+    one_digit_and_longer,
+    whole,
+)
 
 Counts = Mapping[Any, int]
 Goals = dict[str, dict[str, int]]
 
-MAX_CARRY_DIGITS = 200
-"""Beyond this the table of carry counts outgrows its use."""
+MAX_CARRY_DIGITS, MAX_PAIR_DIGITS = 100, 300
+"""Samplers that go by digits and carries, or by pairs of lengths, have D²/2 classes: beyond this, too many."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    strata: Mapping[Any, Stratum]
+    strata: Strata
     allot: Callable[[int, Counts], Counts]
     """How many to take from each stratum for a set of this size, given how many each can give."""
     goals: Callable[[int], Goals] = field(default=lambda size: {})
@@ -44,25 +53,28 @@ def deal(size: int, capacity: Counts, order: list[Any]) -> Counts:
     return counts
 
 
-def uniform(domain: Domain, operation: Operation) -> Plan:
+def uniform(domain: Domain, operation: Operation, digits: int) -> Plan:
     """Every problem with the same probability: one in 10,000 three-digit problems has two one-digit operands."""
-    return Plan({"all": whole(domain)}, lambda size, capacity: {"all": min(size, capacity["all"])})
+    strata = whole(domain)
+    if isinstance(domain, Pairs) and domain.base**digits < domain.limit:
+        strata = Strata({"all": longest(domain, 1, digits)}, strata.label)
+    return Plan(strata, lambda size, capacity: {"all": min(size, capacity["all"])})
 
 
-def revealed(domain: Domain, operation: Operation) -> Plan:
+def revealed(domain: Domain, operation: Operation, digits: int) -> Plan:
     """Entries of the n x n table, uniformly: the domain is the table."""
-    return uniform(domain, operation)
+    return uniform(domain, operation, digits)
 
 
-def balanced_lengths(domain: Domain, operation: Operation) -> Plan:
+def balanced_lengths(domain: Domain, operation: Operation, digits: int) -> Plan:
     """All one-digit problems, then the same number for every pair of lengths.
 
     The paper's rule for many digits: d = floor((N-100) / (D(D+1)/2-1)) for each pair. A pair gives what it has;
     what is missing or left over goes to the others, longest first. A one-digit number may be zero.
     """
-    domain, digits = _pairs(domain)
-    strata = by_lengths(domain, digits)
-    order = [key for key in reversed(strata) if key != (1, 1)]
+    domain = _pairs(domain)
+    strata = by_lengths(domain, _few_digits(digits, MAX_PAIR_DIGITS, "equal_lengths or uniform"))
+    order = [key for key in reversed(list(strata.of)) if key != (1, 1)]
 
     def allot(size: int, capacity: Counts) -> Counts:
         ones = min(size, capacity[1, 1])
@@ -76,40 +88,40 @@ def balanced_lengths(domain: Domain, operation: Operation) -> Plan:
     return Plan(strata, allot, goals)
 
 
-def equal_lengths(domain: Domain, operation: Operation) -> Plan:
+def equal_lengths(domain: Domain, operation: Operation, digits: int) -> Plan:
     """The same number for each length of the longer operand, as far as they go: there are 100 one-digit problems."""
-    domain, digits = _pairs(domain)
+    domain = _pairs(domain)
     strata = by_digits(domain, digits)
     return Plan(
         strata,
-        lambda size, capacity: deal(size, capacity, list(reversed(strata))),
-        lambda size: {"digits": {str(length): size // digits for length in strata}},
+        lambda size, capacity: deal(size, capacity, list(reversed(list(strata.of)))),
+        lambda size: {"digits": {str(length): size // digits for length in strata.of}},
     )
 
 
-def balanced_carries(domain: Domain, operation: Operation) -> Plan:
+def balanced_carries(domain: Domain, operation: Operation, digits: int) -> Plan:
     """The same number with each count of carries, digits as they come."""
-    domain, digits = _pairs(domain)
+    domain = _pairs(domain)
     if isinstance(operation, Multiplication):
         raise Unsupported("balanced_carries balances the carries of sums; multiply has balanced and balanced_lengths")
-    strata = by_carries(domain, _carry_digits(digits))
+    strata = by_carries(domain, _few_digits(digits, MAX_CARRY_DIGITS, "balanced_lengths or equal_lengths"))
     return Plan(
         strata,
-        lambda size, capacity: deal(size, capacity, list(reversed(strata))),
-        lambda size: {"carries": {str(carries): size // (digits + 1) for carries in strata}},
+        lambda size, capacity: deal(size, capacity, list(reversed(list(strata.of)))),
+        lambda size: {"carries": {str(carries): size // (digits + 1) for carries in strata.of}},
     )
 
 
-def balanced_digits(domain: Domain, operation: Operation) -> Plan:
+def balanced_digits(domain: Domain, operation: Operation, digits: int) -> Plan:
     """All one-digit problems, shorter lengths as often as among single numbers, the rest of full length.
 
     For three digits: 100, floor(0.09 N), the rest. Carries as they come.
     """
-    domain, digits = _pairs(domain)
+    domain = _pairs(domain)
     strata = by_digits(domain, digits)
 
     def allot(size: int, capacity: Counts) -> Counts:
-        counts = dict.fromkeys(strata, 0)
+        counts = dict.fromkeys(strata.of, 0)
         for total in range(1, size + 1):
             length = next((d for d in _lengths_due(total, counts, domain.base) if counts[d] < capacity[d]), None)
             if length is None:
@@ -120,7 +132,7 @@ def balanced_digits(domain: Domain, operation: Operation) -> Plan:
     return Plan(strata, allot, lambda size: {"digits": _digit_goals(size, digits, domain.base)})
 
 
-def balanced(domain: Domain, operation: Operation) -> Plan:
+def balanced(domain: Domain, operation: Operation, digits: int) -> Plan:
     """Balanced by digits and by carries at once: the paper's default.
 
     10,000 three-digit sums are 100 / 900 / 9,000 by digits and 2,500 with each of 0, 1, 2 and 3 carries.
@@ -128,28 +140,28 @@ def balanced(domain: Domain, operation: Operation) -> Plan:
     furthest behind, so that both rules hold at every size from 500 on and smaller sets lie inside larger ones.
     Lengths below the full one take carries as they come. For products: all one-digit ones, then uniform.
     """
-    domain, digits = _pairs(domain)
+    domain = _pairs(domain)
     if isinstance(operation, Multiplication):
         return _one_digit_first(domain, digits)
-    strata = by_digits_and_carries(domain, _carry_digits(digits))
-    natural = {
-        (length, c): stratum.size / sum(strata[length, k].size for k in range(length + 1))
-        for (length, c), stratum in strata.items()
-    }
+    strata = by_digits_and_carries(domain, _few_digits(digits, MAX_CARRY_DIGITS, "balanced_lengths or equal_lengths"))
+    exist = {length: sum(strata.of[length, c].size for c in range(length + 1)) for length in range(1, digits + 1)}
+    natural = {(length, c): stratum.size / exist[length] for (length, c), stratum in strata.of.items()}
     # Until here the one-digit problems, which have few carries, outweigh the rest, and no balance can be kept.
     settled = 5 * domain.base**2
 
     def allot(size: int, capacity: Counts) -> Counts:
-        counts = dict.fromkeys(strata, 0)
+        counts = dict.fromkeys(strata.of, 0)
         lengths = dict.fromkeys(range(1, digits + 1), 0)
         carries = [0] * (digits + 1)
+        # How far the shorter lengths are behind their natural share of each count of carries.
+        behind = [0.0] * digits + [float("-inf")]
 
         def pick(total: int, length: int) -> int | None:
             """The count of carries that the next problem of this length should have."""
             free = [c for c in range(length + 1) if counts[length, c] < capacity[length, c]]
             if not free or not 1 < length < digits:
-                # The highest of those furthest behind: shorter lengths cannot help these out.
-                return min(reversed(free), key=carries.__getitem__, default=None)
+                # Furthest behind; of several, one that the shorter lengths need least or cannot have.
+                return min(free, key=lambda c: (carries[c], behind[c]), default=None)
             quota = -(-max(total, settled) // (digits + 1))
             below_quota = [c for c in free if carries[c] < quota] or free
             return max(below_quota, key=lambda c: natural[length, c] * (lengths[length] + 1) - counts[length, c])
@@ -161,6 +173,10 @@ def balanced(domain: Domain, operation: Operation) -> Plan:
                     counts[length, c] += 1
                     lengths[length] += 1
                     carries[c] += 1
+                    if 1 < length < digits:
+                        behind[c] -= 1
+                        for k in range(length + 1):
+                            behind[k] += natural[length, k]
                     break
             else:
                 break
@@ -182,7 +198,7 @@ def _one_digit_first(domain: Pairs, digits: int) -> Plan:
         ones = min(size, capacity["one digit"])
         return {"one digit": ones, "longer": min(size - ones, capacity["longer"])}
 
-    return Plan({"one digit": longest(domain, 1, 1), "longer": longest(domain, 2, digits)}, allot)
+    return Plan(one_digit_and_longer(domain, digits), allot)
 
 
 def _lengths_due(total: int, counts: Mapping[int, int], base: int) -> Iterator[int]:
@@ -210,26 +226,22 @@ def _digit_goals(size: int, digits: int, base: int) -> dict[str, int]:
     return {str(length): goal for length, goal in {**goals, digits: size - sum(goals.values())}.items()}
 
 
-def _pairs(domain: Domain) -> tuple[Pairs, int]:
-    """The domain and its number of digits, for samplers that go by digits."""
+def _pairs(domain: Domain) -> Pairs:
+    """The domain, for samplers that go by digits."""
     if not isinstance(domain, Pairs):
         raise Unsupported("this sampler goes by digits and carries; sine and sqrt have the sampler uniform")
-    digits = num_digits(domain.limit - 1, domain.base)
-    if domain.limit != domain.base**digits:
+    if domain.limit != domain.base ** num_digits(domain.limit - 1, domain.base):
         raise Unsupported(f"a table of {domain.limit} numbers has the samplers uniform and revealed")
-    return domain, digits
+    return domain
 
 
-def _carry_digits(digits: int) -> int:
-    if digits > MAX_CARRY_DIGITS:
-        raise Unsupported(
-            f"balancing carries goes up to {MAX_CARRY_DIGITS} digits, not {digits}: "
-            "use balanced_lengths or equal_lengths"
-        )
+def _few_digits(digits: int, most: int, instead: str) -> int:
+    if digits > most:
+        raise Unsupported(f"this sampler goes up to {most} digits, not {digits}: use {instead}")
     return digits
 
 
-SAMPLERS: dict[str, Callable[[Domain, Operation], Plan]] = {
+SAMPLERS: dict[str, Callable[[Domain, Operation, int], Plan]] = {
     "uniform": uniform,
     "balanced_digits": balanced_digits,
     "balanced_carries": balanced_carries,
@@ -240,7 +252,10 @@ SAMPLERS: dict[str, Callable[[Domain, Operation], Plan]] = {
 }
 
 
-def make_plan(sampler: str, domain: Domain, operation: Operation) -> Plan:
+def make_plan(sampler: str, domain: Domain, operation: Operation, digits: int | None = None) -> Plan:
+    """A sampler's plan; `digits` is the longest operand wanted, if that is shorter than the domain's."""
     if sampler not in SAMPLERS:
         raise UnknownName("sampler", sampler, SAMPLERS)
-    return SAMPLERS[sampler](domain, operation)
+    if digits is None:
+        digits = num_digits(domain.limit - 1, domain.base) if isinstance(domain, Pairs) else 1
+    return SAMPLERS[sampler](domain, operation, digits)

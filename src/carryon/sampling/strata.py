@@ -5,8 +5,10 @@ drawn by construction, never by waiting for luck: among 20-digit sums one in 200
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +35,14 @@ class Stratum(ABC):
     @abstractmethod
     def draw(self, stream: Stream, count: int) -> Codes:
         """`count` problems, uniform, repeats included."""
+
+
+@dataclass(frozen=True)
+class Strata:
+    """A domain cut into classes: every problem has one label, and belongs to the stratum of that name."""
+
+    of: Mapping[Any, Stratum]
+    label: Callable[[Codes], list[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,27 +145,17 @@ class Carries(Stratum):
 
     @property
     def size(self) -> int:
-        return self._ways[0][0][self.carries]
+        return self._ways(0, 0, self.carries)
 
-    @cached_property
-    def _ways(self) -> list[list[list[int]]]:
-        """ways[column][carry in][carries to come]: in how many ways the columns from here on can be filled."""
-        counts = range(self.carries + 1)
-        ways = [[[int(left == 0) for left in counts] for _ in (0, 1)]]
-        for column in reversed(range(self.digits)):
-            here = []
-            for carry in (0, 1):
-                on, off = self._column_ways(column, carry)
-                here.append([on * (ways[0][1][left - 1] if left else 0) + off * ways[0][0][left] for left in counts])
-            ways.insert(0, here)
-        return ways
+    def _ways(self, column: int, carry: int, carries: int) -> int:
+        """In how many ways the columns from here on can be filled with this many carries still to come."""
+        if carries < 0:
+            return 0
+        top_is_free = not self.exact or self.digits == 1
+        return _ways(self.domain.base, top_is_free, self.digits - column)[carry].get(carries, 0)
 
-    def _column_ways(self, column: int, carry: int) -> tuple[int, int]:
-        """Digit pairs of one column that pass a carry on, and that do not."""
-        base = self.domain.base
-        on = base * (base - 1) // 2 + carry * base
-        first_digit = self.exact and self.digits > 1 and column == self.digits - 1
-        return on, base**2 - on - first_digit  # 0 and 0 would make the number shorter
+    def _is_first_digit(self, column: int) -> bool:
+        return self.exact and self.digits > 1 and column == self.digits - 1
 
     def draw(self, stream: Stream, count: int) -> Codes:
         base = self.domain.base
@@ -166,12 +166,12 @@ class Carries(Stratum):
             on = stream.unit(count) < self._chances(column)[carry, left]
             digits = np.empty((count, 2), np.int64)
             for carry_in in (0, 1):
+                ways = _column_ways(base, carry_in, self._is_first_digit(column))
                 for carry_out in (0, 1):
                     here = np.flatnonzero((carry == carry_in) & (on == carry_out))
                     pairs = _digit_pairs(base, carry_in)[carry_out]
-                    ways = self._column_ways(column, carry_in)[1 - carry_out]
                     # The pair 0 and 0 is listed last, so that leaving it out is drawing from one fewer.
-                    digits[here] = pairs[stream.below(max(ways, 1), len(here))]
+                    digits[here] = pairs[stream.below(max(ways[carry_out], 1), len(here))]
             a += digits[:, 0].astype(dtype) * base**column
             b += digits[:, 1].astype(dtype) * base**column
             carry, left = on.astype(np.int64), left - on
@@ -181,11 +181,38 @@ class Carries(Stratum):
         """Probability that this column passes a carry on, by carry coming in and carries still to come."""
         chances = np.zeros((2, self.carries + 1))
         for carry in (0, 1):
-            on, _ = self._column_ways(column, carry)
+            on = _column_ways(self.domain.base, carry, self._is_first_digit(column))[1]
             for left in range(1, self.carries + 1):
-                if ways := self._ways[column][carry][left]:
-                    chances[carry, left] = on * self._ways[column + 1][1][left - 1] / ways
+                if ways := self._ways(column, carry, left):
+                    chances[carry, left] = on * self._ways(column + 1, 1, left - 1) / ways
         return chances
+
+
+@cache
+def _ways(base: int, top_is_free: bool, columns: int) -> tuple[dict[int, int], dict[int, int]]:
+    """For a carry of 0 and 1 coming in: {carries to come: ways to fill the last `columns` columns}.
+
+    It depends on the columns left and not on those before, so that strata of all lengths share these tables.
+    """
+    if columns == 0:
+        return {0: 1}, {0: 1}
+    rest = _ways(base, top_is_free, columns - 1)
+    tables = []
+    for carry in (0, 1):
+        off, on = _column_ways(base, carry, columns == 1 and not top_is_free)
+        table: dict[int, int] = {}
+        for carries, ways in rest[0].items():
+            table[carries] = table.get(carries, 0) + off * ways
+        for carries, ways in rest[1].items():
+            table[carries + 1] = table.get(carries + 1, 0) + on * ways
+        tables.append(table)
+    return tables[0], tables[1]
+
+
+def _column_ways(base: int, carry: int, is_first_digit: bool) -> tuple[int, int]:
+    """Digit pairs of one column that pass no carry on, and that do."""
+    on = base * (base - 1) // 2 + carry * base
+    return base**2 - on - is_first_digit, on  # 0 and 0 would make the number shorter
 
 
 @cache
@@ -196,18 +223,28 @@ def _digit_pairs(base: int, carry: int) -> tuple[Codes, Codes]:
     return pairs[~on], pairs[on]
 
 
-def whole(domain: Domain) -> Stratum:
-    return Listed(np.arange(domain.size)) if is_listable(domain, domain.size) else Whole(domain)
+# --- a domain cut into strata -------------------------------------------------------------------------------------
 
 
-def by_lengths(domain: Pairs, digits: int) -> dict[tuple[int, int], Stratum]:
+def whole(domain: Domain) -> Strata:
+    """All in one."""
+    stratum = Listed(np.arange(domain.size)) if is_listable(domain, domain.size) else Whole(domain)
+    return Strata({"all": stratum}, lambda codes: ["all"] * len(codes))
+
+
+def by_lengths(domain: Pairs, digits: int) -> Strata:
     """(1, 1), (1, 2), (2, 2), (1, 3), …: problems by the lengths of both operands, the shorter first."""
-    strata: dict[tuple[int, int], Stratum] = {}
+    strata: dict[Hashable, Stratum] = {}
     for long in range(1, digits + 1):
         for short in range(1, long + 1):
             stratum = Lengths(domain, short, long)
             strata[short, long] = Listed(stratum.codes()) if is_listable(domain, stratum.size) else stratum
-    return strata
+
+    def label(codes: Codes) -> list[Any]:
+        a, b = domain.lengths(codes)
+        return list(zip(np.minimum(a, b).tolist(), np.maximum(a, b).tolist(), strict=True))
+
+    return Strata(strata, label)
 
 
 def longest(domain: Pairs, least: int, most: int) -> Stratum:
@@ -218,24 +255,42 @@ def longest(domain: Pairs, least: int, most: int) -> Stratum:
     return Listed(listed[domain.longest(listed) >= least])
 
 
-def by_digits(domain: Pairs, digits: int) -> dict[int, Stratum]:
+def by_digits(domain: Pairs, digits: int) -> Strata:
     """1, 2, …: problems by the digits of the larger operand."""
-    return {length: longest(domain, length, length) for length in range(1, digits + 1)}
+    strata = {length: longest(domain, length, length) for length in range(1, digits + 1)}
+    return Strata(strata, lambda codes: domain.longest(codes).tolist())
 
 
-def by_carries(domain: Pairs, digits: int) -> dict[int, Stratum]:
+def one_digit_and_longer(domain: Pairs, digits: int) -> Strata:
+    return Strata(
+        {"one digit": longest(domain, 1, 1), "longer": longest(domain, 2, digits)},
+        lambda codes: ["one digit" if length == 1 else "longer" for length in domain.longest(codes).tolist()],
+    )
+
+
+def by_carries(domain: Pairs, digits: int) -> Strata:
     """0, 1, …: problems by the carries of their sum."""
+
+    def label(codes: Codes) -> list[Any]:
+        labels: list[Any] = carries_of_sum(*domain.split(codes), domain.base).tolist()
+        return labels
+
     listed = _listed_up_to(domain, digits)
     if listed is None:
-        return {carries: Carries(domain, digits, carries, exact=False) for carries in range(digits + 1)}
+        return Strata({c: Carries(domain, digits, c, exact=False) for c in range(digits + 1)}, label)
     labels = carries_of_sum(*domain.split(listed), domain.base)
-    return {carries: Listed(listed[labels == carries]) for carries in range(digits + 1)}
+    return Strata({c: Listed(listed[labels == c]) for c in range(digits + 1)}, label)
 
 
 @lru_cache(maxsize=2)
-def by_digits_and_carries(domain: Pairs, digits: int) -> dict[tuple[int, int], Stratum]:
+def by_digits_and_carries(domain: Pairs, digits: int) -> Strata:
     """(digits of the larger operand, carries of the sum)."""
-    strata: dict[tuple[int, int], Stratum] = {}
+
+    def label(codes: Codes) -> list[Any]:
+        carries = carries_of_sum(*domain.split(codes), domain.base)
+        return list(zip(domain.longest(codes).tolist(), carries.tolist(), strict=True))
+
+    strata: dict[Hashable, Stratum] = {}
     for length in range(1, digits + 1):
         listed = _listed_up_to(domain, length)
         if listed is None:
@@ -244,7 +299,15 @@ def by_digits_and_carries(domain: Pairs, digits: int) -> dict[tuple[int, int], S
             listed = listed[domain.longest(listed) == length]
             labels = carries_of_sum(*domain.split(listed), domain.base)
             strata |= {(length, c): Listed(listed[labels == c]) for c in range(length + 1)}
-    return strata
+    return Strata(strata, label)
+
+
+def listed_by_label(strata: Strata, codes: Codes) -> Strata:
+    """The same classes, holding these problems alone."""
+    members: dict[Any, list[int]] = {key: [] for key in strata.of}
+    for place, label in enumerate(strata.label(codes)):
+        members[label].append(place)
+    return Strata({key: Listed(codes[np.array(places, np.int64)]) for key, places in members.items()}, strata.label)
 
 
 def _listed_up_to(domain: Pairs, digits: int) -> Codes | None:
