@@ -60,7 +60,7 @@ def make(
     from ..errors import UnknownName
     from ..operations.digits import to_text
     from .output import print_json
-    from .progress import progress
+    from .progress import progress, waiting
 
     if form not in choices(FormName):
         raise UnknownName("kind of file", form, choices(FormName))
@@ -92,7 +92,8 @@ def make(
         },
     )
     refuse_existing(out, force)
-    dataset = make_dataset(config, seed)
+    with waiting(f"drawing {size:,} problems"):
+        dataset = make_dataset(config, seed)
     total = sum(dataset.size(split) for split in SPLITS)
     done_before = {"train": 0, "validation": size, "test": size + dataset.size("validation")}
     with progress(total, "examples written") as advance:

@@ -1,6 +1,7 @@
 """How far along a command is, on stderr: a bar on a terminal, a plain line now and then elsewhere."""
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,3 +45,28 @@ def progress(total: int, what: str) -> Iterator[Callable[[int, str], None]]:
     finally:
         if bar is not None:
             bar.stop()
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Say what is going on where nobody can tell how far it is: a spinner on a terminal, one line elsewhere."""
+    shown: list[Any] = []
+
+    def show() -> None:
+        if sys.stderr.isatty():
+            from rich.console import Console
+
+            shown.append(Console(stderr=True).status(what))
+            shown[0].start()
+        else:
+            print(f"{what} …", file=sys.stderr, flush=True)
+
+    timer = threading.Timer(_PATIENCE, show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        for status in shown:
+            status.stop()
