@@ -7,20 +7,22 @@ An answer counts when the format reads it as the right number; one that cannot b
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import sqrt
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .config import EvaluationConfig
+from .config import DataConfig, EvaluationConfig, ExcludeConfig
 from .data import Dataset
 from .errors import BadInput, CarryonError, Unsupported
 from .formats import Example, Format
 from .operations import DecimalFunction, IntegerOperation, Problem, operation, parse_question
 from .operations.decimals import parse_decimal
+from .operations.digits import num_digits
 from .rng import Stream
 
 Counts = dict[str, list[int]]
@@ -51,12 +53,18 @@ class Report:
     def accuracy(self) -> float:
         return self.right / self.count if self.count else float("nan")
 
-    def add(self, kind: str, labels: Sequence[Any], right: Sequence[bool]) -> None:
+    def add(self, kind: str, labels: NDArray[Any], right: NDArray[np.bool_]) -> None:
         """Count one more chunk by these labels."""
-        good = Counter(label for label, ok in zip(labels, right, strict=True) if ok)
-        for label, count in Counter(labels).items():
-            cell = self.by[kind][str(label)]
-            cell[0] += good[label]
+        names, places = np.unique(labels, return_inverse=True)
+        every, good = np.bincount(places, minlength=len(names)), np.bincount(places[right], minlength=len(names))
+        for label, count, num_right in zip(names.tolist(), every.tolist(), good.tolist(), strict=True):
+            text = f"{label // _LENGTH_KEY}x{label % _LENGTH_KEY}" if kind == "lengths" else str(label)
+            self.add_counts(kind, text, num_right, count)
+
+    def add_counts(self, kind: str, label: str, right: int, count: int) -> None:
+        if count:
+            cell = self.by[kind][label]
+            cell[0] += right
             cell[1] += count
 
     def as_dict(self) -> dict[str, Any]:
@@ -81,7 +89,8 @@ def wilson(right: int, count: int, z: float = 1.96) -> list[float] | None:
     return [max(0.0, middle - half), min(1.0, middle + half)]
 
 
-Slices = Mapping[str, Callable[[Problem], bool]]
+Slices = Callable[[list[Problem]], dict[str, NDArray[np.bool_]]]
+"""Which of these problems belong to each named part."""
 
 
 def evaluate(
@@ -105,7 +114,7 @@ def evaluate(
             completions = complete(prompts)
         if len(completions) != len(prompts):
             raise BadInput(f"{len(prompts)} prompts were given {len(completions)} completions: one for each is needed")
-        _score(report, chunk, examples, completions, format, slices or {})
+        _score(report, chunk, examples, completions, format, slices)
         if tick:
             tick(report.count)
     return report
@@ -117,27 +126,30 @@ def _score(
     examples: list[Example],
     completions: list[str],
     format: Format,
-    slices: Slices,
+    slices: Slices | None,
 ) -> None:
-    answers = [format.read(completion) for completion in completions]
-    right = [answer == example.answer for answer, example in zip(answers, examples, strict=True)]
-    report.right += sum(right)
+    # A completion that is the example's own reads as its answer: that is the law of every format.
+    answers = [
+        example.answer if completion is example.completion else format.read(completion)
+        for completion, example in zip(completions, examples, strict=True)
+    ]
+    right = np.fromiter((a == e.answer for a, e in zip(answers, examples, strict=True)), bool, len(examples))
+    report.right += int(right.sum())
     report.count += len(right)
     report.unreadable += answers.count(None)
     for kind, labels in _labels(problems):
         report.add(kind, labels, right)
-    for name, belongs in slices.items():
-        inside = [good for problem, good in zip(problems, right, strict=True) if belongs(problem)]
-        report.add("slice", [name] * len(inside), inside)
+    for name, inside in (slices(problems) if slices else {}).items():
+        report.add_counts("slice", name, int((right & inside).sum()), int(inside.sum()))
     if isinstance(problems[0].operation, DecimalFunction):
         _add_tolerances(report, problems, answers)
     else:
-        _add_places(report, [example.answer for example in examples], answers)
+        _add_places(report, [example.answer for example in examples], answers, right)
     if format.after:
         for example, completion in zip(examples, completions, strict=True):
             if completion != example.completion:
                 report.first_wrong_lines[first_wrong_line(example.completion, completion)] += 1
-    for index in (index for index, good in enumerate(right) if not good):
+    for index in np.flatnonzero(~right).tolist():
         if len(report.failures) < report.max_failures:
             report.failures.append(
                 {
@@ -150,32 +162,46 @@ def _score(
             )
 
 
-def _labels(problems: list[Problem]) -> Iterator[tuple[str, list[Any]]]:
-    """Digits, carries and lengths, for problems of one integer operation."""
+def _labels(problems: list[Problem]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Digits, lengths and carries, for problems of one integer operation."""
+    numbers = _numbers(problems)
+    if numbers is None:
+        return
+    kind, a, b = numbers
+    a_length, b_length = (num_digits(n, kind.base).astype(np.int64) for n in (a, b))
+    yield "digits", np.maximum(a_length, b_length)
+    yield "carries", kind.carries(a, b).astype(np.int64)
+    yield "lengths", a_length * _LENGTH_KEY + b_length
+
+
+_LENGTH_KEY = 100_000
+"""Two lengths as one number, 3x2 as 300002: much quicker to count than text."""
+
+
+def _numbers(problems: list[Problem]) -> tuple[IntegerOperation, Any, Any] | None:
+    """The operands as two arrays, if all problems are of one integer operation."""
     kind = problems[0].operation
     if not isinstance(kind, IntegerOperation) or any(problem.operation != kind for problem in problems):
-        return
-    lengths = [tuple(map(len, problem.operands)) for problem in problems]
-    yield "digits", [max(pair) for pair in lengths]
-    yield "lengths", [f"{a}x{b}" for a, b in lengths]
-    dtype = np.int64 if max(map(max, lengths)) <= 18 else object
-    a, b = (np.array([int(problem.operands[i], kind.base) for problem in problems], dtype) for i in (0, 1))
-    if kind.name == "multiply" and max(map(max, lengths)) > 9:
-        a, b = a.astype(object), b.astype(object)
-    yield "carries", kind.carries(a, b).tolist()
+        return None
+    longest = max(max(len(a), len(b)) for _, (a, b) in problems)
+    fits = longest <= (9 if kind.name == "multiply" else 18)
+    columns = [
+        np.array([int(p.operands[i], kind.base) for p in problems], np.int64 if fits else object) for i in (0, 1)
+    ]
+    return kind, columns[0], columns[1]
 
 
-def _add_places(report: Report, expected: list[str], answers: list[str | None]) -> None:
+def _add_places(report: Report, expected: list[str], answers: list[str | None], right: NDArray[np.bool_]) -> None:
     """Which digits of the answers are right, the lowest being place 1."""
-    for (truth, answer), count in Counter(
-        # All right answers of one length are alike here.
-        ("0" * len(truth.lstrip("-")),) * 2 if truth == answer else (truth.lstrip("-"), (answer or "").lstrip("-"))
-        for truth, answer in zip(expected, answers, strict=True)
-    ).items():
+    lengths = np.fromiter((len(answer) - answer.startswith("-") for answer in expected), np.int64, len(expected))
+    for length, count in zip(*np.unique(lengths[right], return_counts=True), strict=True):
+        for place in range(1, int(length) + 1):
+            report.add_counts("place", str(place), int(count), int(count))
+    for index in np.flatnonzero(~right).tolist():
+        truth, answer = expected[index].lstrip("-"), (answers[index] or "").lstrip("-")
         for place in range(1, len(truth) + 1):
-            cell = report.by["place"][str(place)]
-            cell[0] += count * (answer[-place : len(answer) - place + 1] == truth[-place : len(truth) - place + 1])
-            cell[1] += count
+            good = place <= len(answer) and answer[-place] == truth[-place]
+            report.add_counts("place", str(place), int(good), 1)
 
 
 def _add_tolerances(report: Report, problems: list[Problem], answers: list[str | None]) -> None:
@@ -184,9 +210,7 @@ def _add_tolerances(report: Report, problems: list[Problem], answers: list[str |
         truth, given = parse_decimal(problem.answer), _ten_thousandths(answer)
         assert truth is not None
         for name, tolerance in TOLERANCES.items():
-            cell = report.by["tolerance"][name]
-            cell[0] += given is not None and abs(given - truth) <= tolerance
-            cell[1] += 1
+            report.add_counts("tolerance", name, int(given is not None and abs(given - truth) <= tolerance), 1)
 
 
 def _ten_thousandths(answer: str | None) -> float | None:
@@ -342,31 +366,41 @@ def _read_problem(line: str, base: int) -> Problem:
     return problem
 
 
-def slices_of(dataset: Dataset) -> dict[str, Callable[[Problem], bool]]:
-    """The parts of a problem set that a training set tells apart: seen, seen with operands swapped, hidden numbers."""
-    domain, train = dataset.splits.domain, set(dataset.splits.train.tolist())
-    slices: dict[str, Callable[[Problem], bool]] = {
-        "seen in training": lambda problem: domain.code(problem.operands) in train,
-        "not seen": lambda problem: domain.code(problem.operands) not in train,
-    }
-    if isinstance(dataset.splits.operation, IntegerOperation):
-        slices["not seen, but swapped"] = lambda problem: (
-            domain.code(problem.operands) not in train and domain.code(problem.operands[::-1]) in train
-        )
-        exclude, base = dataset.splits.config.exclude, dataset.splits.config.base
-        if hidden := set(dataset.splits.excluded_numbers):
-            slices["with a hidden number"] = lambda problem: any(int(o, base) in hidden for o in problem.operands)
-        if exclude.digit is not None and exclude.position is not None:
-            for place in range(1, dataset.splits.config.digits + 1):
-                slices[f"{exclude.digit} at place {place}"] = _digit_at(exclude.digit, place)
-        if exclude.lengths:
-            lengths = set(exclude.lengths)
-            slices["with a hidden length"] = lambda problem: any(len(o) in lengths for o in problem.operands)
-    return slices
+def slices_of(dataset: Dataset) -> Slices:
+    """The parts that a training set tells apart: seen, seen with operands swapped, with something hidden in it."""
+    splits = dataset.splits
+    domain, exclude = splits.domain, splits.config.exclude
+    train = set(splits.train.tolist())
+
+    def is_in_training(problems: Iterable[tuple[str, ...]]) -> NDArray[np.bool_]:
+        return np.array([domain.code(operands) in train for operands in problems], bool)
+
+    def parts(problems: list[Problem]) -> dict[str, NDArray[np.bool_]]:
+        seen = is_in_training(operands for _, operands in problems)
+        names = {"seen in training": seen, "not seen": ~seen}
+        if isinstance(splits.operation, IntegerOperation):
+            names["not seen, but swapped"] = ~seen & is_in_training(operands[::-1] for _, operands in problems)
+            for name, is_hidden in _hidden(exclude, splits.excluded_numbers, splits.config).items():
+                names[name] = np.array([any(map(is_hidden, operands)) for _, operands in problems], bool)
+        return names
+
+    return parts
 
 
-def _digit_at(digit: int, place: int) -> Callable[[Problem], bool]:
-    return lambda problem: any(len(o) >= place and o[-place] == str(digit) for o in problem.operands)
+def _hidden(exclude: ExcludeConfig, numbers: Iterable[int], config: DataConfig) -> dict[str, Callable[[str], bool]]:
+    """What training was not shown, by name, as tests of an operand."""
+    tests: dict[str, Callable[[str], bool]] = {}
+    if hidden := set(numbers):
+        tests["with a hidden number"] = lambda operand: int(operand, config.base) in hidden
+    if lengths := set(exclude.lengths):
+        tests["with a hidden length"] = lambda operand: len(operand) in lengths
+    if exclude.digit is not None:
+        digit = str(exclude.digit)
+        for place in range(1, config.longest + 1):
+            tests[f"{digit} at place {place}"] = (
+                lambda operand, place=place: len(operand) >= place and operand[-place] == digit  # type: ignore[misc]
+            )
+    return tests
 
 
 def _label_order(item: tuple[str, Any]) -> tuple[int, Any]:
