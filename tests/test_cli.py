@@ -38,6 +38,7 @@ def fails(*arguments, says, stdin="", **options):
 # --- help ---------------------------------------------------------------------------------------------------------
 
 COMMANDS = [["gallery"], ["render"], ["data", "make"], ["data", "check"], ["data", "show"], ["bench", "data"]]
+COMMANDS += [["train"], ["evaluate"], ["ask"], ["runs"], ["doctor"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -403,3 +404,90 @@ def test_nothing_typed_shows_the_help():
 
 def test_the_current_folder_is_not_a_data_set_to_make(tmp_path):
     fails("data", "make", ".", "--force", says="where you are", cwd=tmp_path)
+
+
+# --- models -------------------------------------------------------------------------------------------------------
+
+TINY = ["--set", "train.steps=20", "--set", "train.eval_every=10", "--set", "data.num_examples=200"]
+TINY += ["--set", "data.num_test=60", "--set", 'evaluations=[{problems="test"}]', "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    done = run("train", "quickstart", *TINY, "--runs", folder)
+    assert done.returncode == 0, done.stderr
+    assert "step 10" in done.stderr
+    assert "the test set, greedy" in done.stdout
+    return folder
+
+
+def test_a_trained_model_is_listed_asked_and_evaluated(runs):
+    (row,) = json.loads(run("runs", runs, "--json").stdout)
+    assert row["state"].startswith("done, 20 steps")
+    assert row["run"] in run("runs", runs).stdout
+    asked = json.loads(run("ask", "quickstart", "7+58", "--runs", runs, "--json").stdout)
+    assert (asked["question"], asked["answer"]) == ("7+58", "65")
+    assert "".join(token["token"] for token in asked["tokens"]) == asked["written"]
+    assert "7+58 = " in run("ask", "quickstart", "7 + 58 =", "--runs", runs, "--tokens").stdout
+    options = ("--runs", runs, "--device", "cpu")
+    evaluated = json.loads(run("evaluate", "quickstart", *options, "--limit", "50", "--json").stdout)
+    assert evaluated["count"] == 50
+    assert "carries 0" in run("evaluate", "quickstart", *options, "--temperature", "0.8").stdout
+    assert "third digit" not in run("evaluate", "quickstart", *options).stdout
+
+
+def test_problems_and_failures_go_through_files(runs, tmp_path):
+    (tmp_path / "mine.txt").write_text("1+1=2\n128+367\n")
+    arguments = ["evaluate", "quickstart", "--runs", runs, "--device", "cpu", "--problems", tmp_path / "mine.txt"]
+    done = run(*arguments, "--failures", tmp_path / "wrong.jsonl", "--json")
+    assert json.loads(done.stdout)["count"] == 2
+    wrong = [json.loads(line) for line in (tmp_path / "wrong.jsonl").read_text().splitlines()]
+    assert len(wrong) == 2 - json.loads(done.stdout)["right"]
+    fails(*arguments, "--failures", tmp_path / "wrong.jsonl", says="already there")
+    (tmp_path / "mine.txt").write_text("1+1=3\n")
+    fails(*arguments, says=["mine.txt line 1", "the answer is 2"])
+
+
+def test_the_same_command_does_not_train_twice(runs):
+    before = {path: path.stat().st_mtime_ns for path in runs.rglob("*.safetensors")}
+    assert run("train", "quickstart", *TINY, "--runs", runs).returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in runs.rglob("*.safetensors")} == before
+
+
+def test_a_config_can_be_shown_without_training(tmp_path):
+    shown = json.loads(run("train", "paper-detailed", "--show", "--seed", "3", "--runs", tmp_path).stdout)
+    assert (shown["seed"], shown["train"]["batch_size"], shown["model"]["context"]) == (3, 16, 1024)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_training_input_is_one_line(runs, tmp_path):
+    for arguments, says in [
+        (["train", "quikstart"], "did you mean 'quickstart'"),
+        (["train", "missing.toml"], "there is no recipe"),
+        (["train", "--set", "train.step=3", "--set", "model.widht=3"], ["'steps'", "'width'"]),
+        (["train", "--set", "steps"], "a.b=c"),
+        (["train", "--device", "cuda:77"], "is not there"),
+        (["train", "--compile", "maybe"], "auto, off, on"),
+        (["train", "--track", "tensorbord"], "did you mean 'tensorboard'"),
+        (["ask", "nobody", "1+1"], "there is no run"),
+        (["evaluate", "nobody"], "there is no run"),
+    ]:
+        fails(*arguments, "--runs", tmp_path, says=says)
+    for arguments, says in [
+        (["ask", "quickstart", "1+x"], "not a problem"),
+        (["ask", "quickstart", "12345+1"], "width 3"),
+        (["evaluate", "quickstart", "--split", "tset"], "did you mean 'test'"),
+        (["evaluate", "quickstart", "--corrupt", "random"], "digit by digit"),
+        (["evaluate", "quickstart", "--prefix", "Hello "], "'H'"),
+    ]:
+        fails(*arguments, "--runs", runs, "--device", "cpu", says=says)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_doctor_has_a_look():
+    report = json.loads(run("doctor", "--device", "cpu", "--json").stdout)
+    assert report["ok"]
+    assert report["packages"]["torch"]
+    assert "computes what the CPU computes" in run("doctor", "--device", "cpu").stdout
+    fails("doctor", "--device", "cuda:77", says="is not there")

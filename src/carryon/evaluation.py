@@ -79,6 +79,12 @@ class Report:
         }
 
 
+def percent(right: int, count: int) -> str:
+    """Three decimals, rounded down: 999,999 of 1,000,000 is 99.999%, not 100.000%."""
+    thousandths = right * 100_000 // count if count else 0
+    return f"{thousandths // 1000}.{thousandths % 1000:03d}%"
+
+
 def wilson(right: int, count: int, z: float = 1.96) -> list[float] | None:
     """The 95 % interval of a proportion: unlike the usual one it stays inside [0, 1] and works for 10,000 of 10,000."""
     if not count:

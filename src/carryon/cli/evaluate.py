@@ -84,7 +84,13 @@ def _ask(found: Any, question: Any, file: Path | None, failures: Path | None, de
     if file is not None:
         with open(file, encoding="utf-8") as lines:
             listed = read_problems(lines, str(file), found.config.data.base)
-    total = len(listed) if listed is not None else dataset.splits.domain.size
+    if listed is not None:
+        total = len(listed)
+    elif question.problems == "exhaustive":
+        total = dataset.splits.domain.size
+    else:
+        total = dataset.size(question.problems)
+    total = min(total, question.limit or total)
     started = time.monotonic()
     with progress(total, "problems asked") as advance:
         result, report = ask_all(
@@ -110,7 +116,7 @@ def _print(result: dict[str, Any], name: str) -> None:
     from rich.table import Table
 
     from ..config import EvaluationConfig, load
-    from ..evaluation import describe, wilson
+    from ..evaluation import describe, percent, wilson
     from .output import console
 
     out = console()
@@ -127,7 +133,7 @@ def _print(result: dict[str, Any], name: str) -> None:
 
     def row(label: str, right: int, count: int) -> None:
         low, high = wilson(right, count) or (0, 0)
-        table.add_row(label, f"{right:,}", f"{count:,}", f"{right / max(count, 1):.3%}", f"{low:.3%} … {high:.3%}")
+        table.add_row(label, f"{right:,}", f"{count:,}", percent(right, count), f"{low:.3%} … {high:.3%}")
 
     row("all", result["right"], result["count"])
     for kind, counts in result["by"].items():

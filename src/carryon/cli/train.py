@@ -60,8 +60,10 @@ def train(
         print_json(config.model_dump(mode="json") | {"folder": config.folder})
         return
 
+    from ..devices import pick_device
     from .trackers import make_trackers
 
+    pick_device(device)  # not there: say so before anything else
     trackers = make_trackers(track or [], runs / config.folder)
     display = Screen(trackers, quiet=as_json)
     display.say(f"run {config.folder}")
@@ -82,7 +84,7 @@ def train(
 
 def print_result(run: "Run", result: Mapping[str, Any]) -> None:
     from ..config import EvaluationConfig, load
-    from ..evaluation import describe, wilson
+    from ..evaluation import describe, percent
 
     print(
         f"{run.path}: {result['steps']:,} steps in {result['training_seconds']:.1f} s on {result['device']} "
@@ -97,13 +99,13 @@ def print_result(run: "Run", result: Mapping[str, Any]) -> None:
             print(f"  {question}: exact {evaluation['exact']:.2%}, within one {evaluation['relaxed']:.2%}")
             continue
         low, high = evaluation["interval"] or (0, 0)
+        right, count = evaluation["right"], evaluation["count"]
         print(
-            f"  {question}: {evaluation['accuracy'] or 0:.3%} ({evaluation['right']:,} of {evaluation['count']:,}, "
+            f"  {question}: {percent(right, count)} ({right:,} of {count:,}, "
             f"95 % interval {low:.3%} to {high:.3%}) in {evaluation['seconds']:.1f} s"
         )
         for part, (right, count) in evaluation["by"].get("slice", {}).items():
-            low, high = wilson(right, count) or (0, 0)
-            print(f"    {part}: {right / count:.3%} ({right:,} of {count:,})")
+            print(f"    {part}: {percent(right, count)} ({right:,} of {count:,})")
 
 
 def _show_off(run: "Run", device: str) -> None:

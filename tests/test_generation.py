@@ -1,0 +1,139 @@
+import numpy as np
+import pytest
+import torch
+
+from carryon.config import ModelConfig
+from carryon.errors import BadConfig, UnknownCharacter
+from carryon.generation import Completer, perplexity, token_probabilities
+from carryon.model import Decoder
+from carryon.tokenizers import Characters
+
+torch.set_num_threads(1)
+TOKENIZER = Characters("0123456789+=$\n")
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Untrained, with weights so large that it has opinions: its answers differ from prompt to prompt."""
+    torch.manual_seed(5)
+    made = Decoder(ModelConfig(layers=2, heads=2, width=16, context=48, dropout=0.1), TOKENIZER.vocab_size)
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(std=1.0 if "embedding" in name or "position" in name else 0.5)
+    return made
+
+
+PROMPTS = [f"{a}+{b}=" for a, b in [(1, 2), (12, 3), (128, 367), (5, 5), (999, 1), (10, 2000), (7, 7), (31, 41)]] * 3
+
+
+def ended(text):
+    return "$" in text or "\n" in text
+
+
+def slowly(model, prompt, max_new, pick=lambda scores, step: int(scores.argmax())):
+    """The obvious way: the whole prefix again for every token, one prompt at a time."""
+    model.eval()
+    ids = TOKENIZER.encode(prompt).astype(np.int64).tolist()
+    written = ""
+    with torch.no_grad():
+        for step in range(min(max_new, model.config.context - len(ids))):
+            scores = model(torch.tensor([ids]))[0, -1]
+            ids.append(pick(scores, step))
+            written += TOKENIZER.decode(np.array(ids[-1:]))
+            if ended(written):
+                break
+    return written
+
+
+def test_generation_equals_the_slow_obvious_way(model):
+    expected = [slowly(model, prompt, 40) for prompt in PROMPTS]
+    assert len(set(expected)) > 5
+    assert len({len(text) for text in expected}) > 3  # some stop early, some run on
+    assert Completer(model, TOKENIZER, ended, 40)(PROMPTS) == expected
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 5, 100])
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+def test_batch_size_and_order_change_nothing(model, batch_size, temperature):
+    whole = Completer(model, TOKENIZER, ended, 40, temperature=temperature, seed=7)(PROMPTS)
+    parts = Completer(model, TOKENIZER, ended, 40, temperature=temperature, seed=7, batch_size=batch_size)(PROMPTS)
+    backwards = Completer(model, TOKENIZER, ended, 40, temperature=temperature, seed=7, batch_size=batch_size)(
+        PROMPTS[::-1]
+    )
+    assert parts == whole
+    assert backwards[::-1] == whole
+
+
+def test_drafts_change_the_speed_and_nothing_else(model):
+    complete = Completer(model, TOKENIZER, ended, 40)
+    expected = complete(PROMPTS)
+    others = [text[::-1] for text in expected]
+    for drafts in (expected, others, [""] * len(PROMPTS), [d if i % 2 else "$" for i, d in enumerate(expected)]):
+        assert complete(PROMPTS, drafts) == expected
+
+
+def test_sampling_follows_the_seed_and_the_probabilities(model):
+    first = Completer(model, TOKENIZER, ended, 1, temperature=1.0, seed=1)(PROMPTS[:8])
+    assert first == Completer(model, TOKENIZER, ended, 1, temperature=1.0, seed=1)(PROMPTS[:8])
+    drawn = [Completer(model, TOKENIZER, ended, 1, temperature=1.0, seed=s)(PROMPTS[:1])[0] for s in range(400)]
+    model.eval()
+    with torch.no_grad():
+        chances = model(torch.from_numpy(TOKENIZER.encode(PROMPTS[0]).astype(np.int64))[None])[0, -1].softmax(-1)
+    for token in set(drawn):
+        share = float(chances[int(TOKENIZER.encode(token)[0])])
+        assert abs(drawn.count(token) / 400 - share) < 0.1
+
+
+def test_top_1_sampling_is_greedy(model):
+    greedy = Completer(model, TOKENIZER, ended, 40)(PROMPTS)
+    assert Completer(model, TOKENIZER, ended, 40, temperature=0.7, top_k=1, seed=3)(PROMPTS) == greedy
+
+
+def test_completions_stop_at_the_end_mark_and_at_the_context(model):
+    for prompt, text in zip(PROMPTS, Completer(model, TOKENIZER, ended, 1_000)(PROMPTS), strict=True):
+        assert not ended(text[:-1])
+        assert len(prompt) + len(text) <= model.config.context
+
+
+def test_generating_leaves_the_model_as_it_was(model):
+    model.train()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    Completer(model, TOKENIZER, ended, 10)(PROMPTS)
+    assert model.training
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_prompts_that_cannot_be_asked(model):
+    complete = Completer(model, TOKENIZER, ended, 5)
+    with pytest.raises(BadConfig, match="does not fit the model's context of 48"):
+        complete(["1+" * 40])
+    with pytest.raises(UnknownCharacter, match="'x'"):
+        complete(["1+x="])
+    with pytest.raises(BadConfig, match="at least one character"):
+        complete([""])
+    cropped = Completer(model, TOKENIZER, ended, 5, crop=True)
+    assert cropped(["1+" * 40]) == cropped([("1+" * 40)[-43:]])
+    assert complete([]) == []
+
+
+def test_probabilities_are_those_of_the_model(model):
+    (written,) = Completer(model, TOKENIZER, ended, 6)(["12+3="])
+    rows = token_probabilities(model, TOKENIZER, "12+3=", written)
+    assert "".join(row["token"] for row in rows) == written
+    for row in rows:
+        assert row["likeliest"][0] == (row["token"], pytest.approx(row["probability"]))  # greedy
+
+
+def test_perplexity_is_exp_of_the_mean_loss(model):
+    tokens = TOKENIZER.encode("12+3=15\n" * 30)
+    model.eval()
+    windows = [tokens[i : i + 49].astype(np.int64) for i in range(0, len(tokens) - 48, 48)]
+    losses = []
+    with torch.no_grad():
+        for window in windows:
+            ids = torch.from_numpy(window)[None]
+            losses.append(float(model.loss(ids[:, :-1], ids[:, 1:])) / 48)
+    assert perplexity(model, tokens) == pytest.approx(float(np.exp(np.mean(losses))), rel=1e-4)
+    with pytest.raises(BadConfig):
+        perplexity(model, tokens[:1])

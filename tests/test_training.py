@@ -1,0 +1,374 @@
+"""Training as a function of its config: killed, resumed, damaged, shared between processes, it ends the same."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from carryon.config import RunConfig, load
+from carryon.errors import BadConfig, BadRun, RunMismatch, Unsupported
+from carryon.recipes import RECIPES, load_recipe
+from carryon.runs import Run, find_run
+from carryon.training import load_model, train
+from carryon.training.progress import Progress
+from carryon.training.stepper import lr_at
+
+torch.set_num_threads(1)
+
+TINY = {
+    "name": "tiny",
+    "data": {"format": "reverse", "num_examples": 300, "num_test": 50, "num_validation": 40},
+    "model": {"layers": 1, "heads": 2, "width": 16, "context": 32, "dropout": 0.1},
+    "train": {"steps": 30, "batch_size": 8, "eval_every": 10, "warmup_steps": 5},
+}
+
+
+def tiny(**values):
+    merged = json.loads(json.dumps(TINY))
+    for path, value in values.items():
+        inner = merged
+        *parents, last = path.split("__")
+        for key in parents:
+            inner = inner.setdefault(key, {})
+        inner[last] = value
+    return load(RunConfig, merged)
+
+
+def weights(run):
+    return load_file(run.path / "model.safetensors")
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return train(tiny(), tmp_path_factory.mktemp("runs"), device="cpu")
+
+
+def test_a_run_is_a_function_of_its_config(finished, tmp_path):
+    again = train(tiny(), tmp_path, device="cpu")
+    assert same(weights(finished), weights(again))
+    losses = [row["loss"] for row in finished.metrics()]
+    assert losses == [row["loss"] for row in again.metrics()]
+    assert not same(weights(finished), weights(train(tiny(seed=1), tmp_path, device="cpu")))
+
+
+def test_the_losses_of_a_tiny_run_are_stored(finished):
+    """A change that moves these changed training; a refactoring must not."""
+    losses = [row["loss"] for row in finished.metrics()[1:]]
+    assert losses == pytest.approx([2.62298, 2.57386, 2.54655], abs=1e-4)
+    assert losses[0] > losses[1] > losses[2]
+
+
+def test_the_folder_holds_what_it_should(finished):
+    names = {path.name for path in finished.path.iterdir()}
+    assert {"config.json", "origin.json", "metrics.jsonl", "model.safetensors", "evaluations", "result.json"} <= names
+    assert "state" not in names
+    result = finished.read_result()
+    assert result["steps"] == 30
+    assert next(iter(result["evaluations"].values())) is not None
+    assert finished.read_origin()["versions"]["torch"] == torch.__version__
+    assert finished.path.name == finished.config.folder
+    before = (finished.path / "result.json").stat().st_mtime_ns
+    train(tiny(), finished.path.parent, device="cpu")  # done already: nothing happens
+    assert (finished.path / "result.json").stat().st_mtime_ns == before
+
+
+def test_the_hash_covers_what_changes_the_outcome():
+    base = tiny().hash
+    assert tiny(name="other").hash == base
+    assert tiny(evaluations=[]).hash == base
+    assert tiny(train__steps=5_000).hash != base
+    for values in ({"seed": 1}, {"train__lr": 0.1}, {"model__width": 18}, {"data__split_seed": 1}, {"parent": "x"}):
+        assert tiny(**values).hash != base
+    # A field that stands at its default does not count, so that new fields leave old hashes alone.
+    assert RunConfig().hash == load(RunConfig, {"train": {"steps": 5_000}, "seed": 0}).hash == "67d6291b30"
+
+
+# --- killed and resumed -------------------------------------------------------------------------------------------
+
+KILLABLE = [
+    sys.executable,
+    "-c",
+    "import sys, time, torch; torch.set_num_threads(1)\n"
+    "import carryon.training.progress as progress; progress.CHECKPOINT_SECONDS = 0.0\n"
+    "from pathlib import Path\n"
+    "from carryon.training import train\n"
+    "from carryon.config import RunConfig\n"
+    "class Slow:\n"
+    "    def say(self, text): ...\n"
+    "    def step(self, step, *rest): print(step, flush=True); time.sleep(0.03)\n"
+    "    def evaluated(self, row): ...\n"
+    "train(RunConfig.model_validate_json(sys.argv[1]), Path(sys.argv[2]), device='cpu', display=Slow())",
+]
+
+
+@pytest.mark.parametrize("kill_at", [[3], [1, 12, 13, 27]])
+def test_a_killed_run_ends_with_the_same_weights(finished, tmp_path, kill_at):
+    """kill -9, again and again, with a checkpoint at every step: also in the middle of writing one."""
+    command = [*KILLABLE, tiny().model_dump_json(), str(tmp_path)]
+    for moment in kill_at:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        for line in process.stdout:
+            if int(line) >= moment:
+                break
+        time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        assert not list(tmp_path.glob("*/result.json"))
+        if moment > 1:  # the first step is shown before its checkpoint is written
+            assert Run.open(next(tmp_path.iterdir())).read_state() is not None
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert int(done.stdout.split()[0]) > kill_at[-1] - 1  # it went on, and did not start again
+    resumed = Run.open(next(tmp_path.iterdir()))
+    assert same(weights(finished), weights(resumed))
+    assert [row["step"] for row in resumed.metrics()] == [0, 10, 20, 30]
+    strip = lambda run: [{k: v for k, v in row.items() if k not in ("seconds", "loss")} for row in run.metrics()]  # noqa: E731
+    assert strip(resumed) == strip(finished)
+
+
+def test_ctrl_c_saves_and_the_same_command_goes_on(finished, tmp_path):
+    command = [*KILLABLE, tiny().model_dump_json(), str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if int(line) >= 7:
+            process.send_signal(signal.SIGINT)
+            break
+    _, errors = process.communicate()
+    assert "the same command goes on from there" in errors
+    assert same(weights(finished), weights(train(tiny(), tmp_path, device="cpu")))
+
+
+def interrupted(path):
+    """A run folder with two checkpoints, stopped in the middle."""
+    run = Run.start(path, tiny())
+    saved = []
+    original = Progress.save
+
+    class Stop(Exception):
+        pass
+
+    def save(self, *arguments):
+        original(self, *arguments)
+        saved.append(self.step)
+        if len(saved) == 4:
+            raise Stop
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Progress, "save", save)
+        patch.setattr("carryon.training.progress.CHECKPOINT_SECONDS", -1.0)
+        with pytest.raises(Stop):
+            train(tiny(), path, device="cpu")
+    return run
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "delete", "garbage record", "empty record"])
+def test_a_damaged_checkpoint_is_noticed_and_the_one_before_used(finished, tmp_path, damage):
+    run = interrupted(tmp_path)
+    states = sorted((run.path / "state").glob("*.safetensors"))
+    assert [path.stem for path in states] == ["000000003", "000000004"]
+    newest = states[-1]
+    content = newest.read_bytes()
+    if damage == "truncate":
+        newest.write_bytes(content[: len(content) // 2])
+    elif damage == "flip":
+        newest.write_bytes(content[:-10] + bytes([content[-10] ^ 4]) + content[-9:])
+    elif damage == "delete":
+        newest.unlink()
+    else:
+        newest.with_suffix(".json").write_text("{" if damage == "garbage record" else "")
+    assert run.read_state()[1]["step"] == 3
+    assert same(weights(finished), weights(train(tiny(), tmp_path, device="cpu")))
+
+
+def test_when_all_checkpoints_are_lost_it_starts_again(finished, tmp_path):
+    run = interrupted(tmp_path)
+    for path in (run.path / "state").iterdir():
+        path.write_bytes(b"")
+    assert run.read_state() is None
+    assert same(weights(finished), weights(train(tiny(), tmp_path, device="cpu")))
+
+
+def test_a_torn_line_of_metrics_is_left_out(finished, tmp_path):
+    shutil.copytree(finished.path, tmp_path / finished.path.name)
+    with open(tmp_path / finished.path.name / "metrics.jsonl", "a") as file:
+        file.write('{"step": 40, "lo')
+    assert [row["step"] for row in Run.open(tmp_path / finished.path.name).metrics()] == [0, 10, 20, 30]
+
+
+# --- several processes --------------------------------------------------------------------------------------------
+
+
+def test_two_processes_train_what_one_does(tmp_path):
+    """torchrun with two processes on the CPU: the same batches, shared out, give the same weights up to rounding."""
+    config = tiny(model__dropout=0.0, train__steps=10)
+    alone = train(config, tmp_path / "one", device="cpu")
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys, torch; torch.set_num_threads(1)\nfrom pathlib import Path\nfrom carryon.training import train\n"
+        "from carryon.config import RunConfig\n"
+        "train(RunConfig.model_validate_json(sys.argv[1]), Path(sys.argv[2]), device='cpu')\n"
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=29613", str(script)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run(
+        [*command, config.model_dump_json(), str(tmp_path / "two")], check=True, env=environment, capture_output=True
+    )
+    together = Run.open(next((tmp_path / "two").iterdir()))
+    for name, array in weights(alone).items():
+        np.testing.assert_allclose(weights(together)[name], array, atol=1e-5)
+
+
+def test_pieces_of_a_batch_add_up_to_the_batch(tmp_path):
+    whole = train(tiny(model__dropout=0.0), tmp_path / "a", device="cpu")
+    pieces = train(tiny(model__dropout=0.0, train__accumulation=4), tmp_path / "b", device="cpu")
+    for name, array in weights(whole).items():
+        np.testing.assert_allclose(weights(pieces)[name], array, atol=1e-5)
+
+
+# --- what it can learn --------------------------------------------------------------------------------------------
+
+EIGHT = {"data__num_examples": 8, "train__packing": "rows", "train__batch_size": 8, "train__steps": 150}
+EIGHT |= {"model__dropout": 0.0, "train__lr": 1e-2, "train__eval_every": 150, "model__width": 32}
+
+
+@pytest.mark.parametrize("loss", ["all", "answer"])
+@pytest.mark.parametrize("position", ["learned", "sinusoidal", "none", "rotary"])
+def test_eight_examples_are_memorised(tmp_path, loss, position):
+    config = tiny(**EIGHT, train__loss=loss, model__position=position, evaluations=[{"problems": "train"}])
+    (accuracy,) = train(config, tmp_path, device="cpu").read_result()["evaluations"].values()
+    assert accuracy == 1.0
+
+
+def test_endless_training_runs_on_windows_and_rows(tmp_path):
+    for packing in ("stream", "rows"):
+        run = train(tiny(train__endless=True, train__packing=packing, train__steps=5), tmp_path, device="cpu")
+        assert run.read_result()["steps"] == 5
+
+
+def test_training_stops_early_when_validation_says_so(tmp_path):
+    run = train(tiny(train__steps=1_000, train__stop={"plateau": 2}), tmp_path, device="cpu")
+    assert run.read_result()["steps"] < 1_000
+    assert run.read_result()["stopped"] == "no better validation accuracy in 2 evaluations"
+    judge = Progress()
+    rule = tiny(train__stop={"accuracy": 0.9, "hold": 2, "plateau": 3}).train
+    verdicts = [judge.judge({"validation": accuracy}, rule) for accuracy in (0.5, 0.95, 0.5, 0.95, 0.95)]
+    assert verdicts == [False, False, False, False, True]
+    judge = Progress()
+    verdicts = [judge.judge({"validation": accuracy}, rule) for accuracy in (0.5, 0.4, 0.5, 0.3)]
+    assert verdicts == [False, False, False, True]
+
+
+def test_fine_tuning_starts_from_the_parents_weights(finished, tmp_path):
+    config = tiny(train__steps=0, parent=finished.config.hash)
+    child = train(config, tmp_path, device="cpu", parent=finished)
+    assert same(weights(finished), weights(child))
+    with pytest.raises(Unsupported, match="do not fit this model"):
+        train(tiny(model__width=20, parent="x"), tmp_path, device="cpu", parent=finished)
+    with pytest.raises(Unsupported, match="tokenizer ascii"):
+        train(tiny(data__format="plain", parent="x"), tmp_path, device="cpu", parent=finished)
+
+
+def test_a_finished_model_can_be_loaded(finished):
+    model, tokenizer = load_model(finished, "cpu")
+    assert tokenizer.vocab_size == 14
+    assert same({name: tensor.numpy() for name, tensor in model.state_dict().items()}, weights(finished))
+
+
+def test_the_learning_rate_rises_and_falls():
+    config = tiny(train__steps=100, train__warmup_steps=10, train__lr=1.0, train__final_lr=0.1).train
+    rates = [lr_at(step, config) for step in range(101)]
+    assert rates[:10] == pytest.approx([(step + 1) / 11 for step in range(10)])
+    assert rates[10] == 1.0
+    assert rates[100] == pytest.approx(0.1)
+    assert all(a > b for a, b in pairwise(rates[10:]))
+
+
+# --- what is refused ----------------------------------------------------------------------------------------------
+
+
+def test_a_folder_of_another_config_is_refused(finished, tmp_path):
+    shutil.copytree(finished.path, tmp_path / finished.path.name)
+    config = tmp_path / finished.path.name / "config.json"
+    config.write_text(config.read_text().replace('"steps": 30', '"steps": 31'))
+    with pytest.raises(RunMismatch, match=r"train\.steps is 31, not 30"):
+        train(tiny(), tmp_path, device="cpu")
+
+
+def test_a_folder_in_use_is_refused(tmp_path):
+    run = Run.start(tmp_path, tiny())
+    with run.locked(), pytest.raises(RunMismatch, match=f"process {os.getpid()}"):
+        train(tiny(), tmp_path, device="cpu")
+
+
+@pytest.mark.parametrize("damage", [b"", b"x" * 100, None])
+def test_a_broken_model_is_one_clear_line(finished, tmp_path, damage):
+    shutil.copytree(finished.path, tmp_path / "run")
+    path = tmp_path / "run/model.safetensors"
+    path.unlink() if damage is None else path.write_bytes(damage)
+    with pytest.raises(BadRun):
+        load_model(Run.open(tmp_path / "run"), "cpu")
+
+
+def test_runs_are_found_by_path_name_and_hash(finished):
+    root = finished.path.parent
+    for name in (str(finished.path), finished.path.name, "tiny", finished.config.hash, finished.config.hash[:4]):
+        assert find_run(name, root).path == finished.path
+    with pytest.raises(BadRun, match="there is no run 'nobody'"):
+        find_run("nobody", root)
+
+
+def test_bad_settings_are_refused_before_the_first_step(tmp_path):
+    with pytest.raises(BadConfig, match="set it to"):
+        train(tiny(train__packing="rows", model__context=8), tmp_path, device="cpu")
+    with pytest.raises(BadConfig, match="'cuda:99' is not there"):
+        train(tiny(), tmp_path, device="cuda:99")
+    with pytest.raises(BadConfig, match="float16 is for GPUs"):
+        train(tiny(train__precision="float16"), tmp_path, device="cpu")
+    with pytest.raises(BadConfig, match=r"needs train\.packing rows"):
+        tiny(train__loss="answer")
+    with pytest.raises(BadConfig, match="cannot be shared by 5 heads"):
+        tiny(model__heads=5)
+    with pytest.raises(BadConfig, match="cannot name a folder"):
+        tiny(name="../evil")
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_recipe_is_sound(name):
+    config = load_recipe(name)
+    assert config.hash
+    assert RunConfig.model_validate_json(config.model_dump_json()) == config
+
+
+def test_recipes_come_from_toml_and_settings(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "mine"\n[data]\nformat = "plain"\n[train]\nsteps = 7\n')
+    config = load_recipe(str(path), ["train.lr=0.5", "data.num_examples=99", "tokenizer=ascii"])
+    assert (config.train.steps, config.train.lr, config.data.num_examples, config.tokenizer) == (7, 0.5, 99, "ascii")
+    for settings, says in [
+        (["train.stepz=3"], "did you mean 'steps'"),
+        (["steps"], "a.b=c"),
+        (["seed.x=1"], "not a table"),
+    ]:
+        with pytest.raises(BadConfig, match=says):
+            load_recipe("quickstart", settings)
+    path.write_text("steps = ")
+    with pytest.raises(BadConfig, match="not TOML"):
+        load_recipe(str(path))
+
+
+def test_all_of_this_needs_no_pickle():
+    for path in Path("src/carryon").rglob("*.py"):
+        assert "torch.load(" not in path.read_text() or "weights_only=True" in path.read_text()
