@@ -122,7 +122,14 @@ def finish(
     for question in config.evaluations:
         display.say(f"evaluating: {describe(question)}")
         started = time.monotonic()
-        result, _ = ask_all(question, dataset, model, tokenizer, stepper.precision)
+        result, _ = ask_all(
+            question,
+            dataset,
+            model,
+            tokenizer,
+            stepper.precision,
+            tick=lambda done: display.say(f"  {done:,} asked"),
+        )
         result |= {"config": question.model_dump(mode="json"), "seconds": round(time.monotonic() - started, 3)}
         run.write_evaluation(question.hash, result)
         results[question.hash] = result
