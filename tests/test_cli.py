@@ -38,7 +38,7 @@ def fails(*arguments, says, stdin="", **options):
 # --- help ---------------------------------------------------------------------------------------------------------
 
 COMMANDS = [["gallery"], ["render"], ["data", "make"], ["data", "check"], ["data", "show"], ["bench", "data"]]
-COMMANDS += [["train"], ["evaluate"], ["ask"], ["runs"], ["doctor"]]
+COMMANDS += [["train"], ["evaluate"], ["ask"], ["runs"], ["doctor"], ["import"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

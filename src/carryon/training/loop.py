@@ -151,10 +151,10 @@ def finish(
 
 def origin(device: torch.device) -> dict[str, Any]:
     """Where and with what a run is done."""
-    packages = ("torch", "numpy", "safetensors", "pydantic")
+    packages = ("numpy", "safetensors", "pydantic")
     return {
         "commit": _commit(),
-        "versions": {"carryon": __version__, "python": platform.python_version()}
+        "versions": {"carryon": __version__, "python": platform.python_version(), "torch": torch.__version__}
         | {name: importlib.metadata.version(name) for name in packages},
         "platform": platform.platform(),
         "device": describe_device(device),
