@@ -221,12 +221,15 @@ def test_two_processes_train_what_one_does(tmp_path):
         "from carryon.config import RunConfig\n"
         "train(RunConfig.model_validate_json(sys.argv[1]), Path(sys.argv[2]), device='cpu')\n"
     )
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--master-port=29613", str(script)]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run(
-        [*command, config.model_dump_json(), str(tmp_path / "two")], check=True, env=environment, capture_output=True
-    )
+    arguments = [*command, config.model_dump_json(), str(tmp_path / "two")]
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True)
+    # On a busy machine torch's gloo threads sometimes abort a process that has finished and is leaving
+    # ("terminate called without an active exception"); what counts is what was written before.
+    assert done.returncode == 0 or "terminate called without an active exception" in done.stderr, done.stderr
     together = Run.open(next((tmp_path / "two").iterdir()))
+    assert together.is_done
     for name, array in weights(alone).items():
         np.testing.assert_allclose(weights(together)[name], array, atol=1e-5)
 
