@@ -79,11 +79,18 @@ def test_a_pickle_is_never_executed(tmp_path):
 
 def test_files_that_are_something_else_are_refused(tmp_path):
     path = tmp_path / "x.pt"
-    for content in (b"", b"hello", b"PK\x03\x04"):
+    for content in (b"", b"hello", b"PK\x03\x04", b"root:x:0:0:root:/root:/bin/bash\n"):
         path.write_bytes(content)
         with pytest.raises(BadInput):
             import_nanogpt(path, tmp_path, DATA)
-    for saved in ([1, 2], {"model": 3}, {"model": {}}, checkpoint(model_args={})):
+    for saved in (
+        [1, 2],
+        {"model": 3},
+        {"model": {}},
+        {"model": {"a": 1}},
+        checkpoint(model_args={}),
+        checkpoint(model_args=3),
+    ):
         torch.save(saved, path)
         with pytest.raises(BadInput):
             import_nanogpt(path, tmp_path, DATA)

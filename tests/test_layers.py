@@ -63,5 +63,5 @@ def test_making_data_needs_no_torch():
         _, outside = imports(parts, tree)
         if parts[0] not in WITH_TORCH and parts != ("cli", "trackers"):
             assert "torch" not in outside, f"{'.'.join(parts)} imports torch"
-        assert "pickle" not in outside or parts == ("interop", "nanogpt"), f"{'.'.join(parts)} imports pickle"
+        assert "pickle" not in outside, f"{'.'.join(parts)} imports pickle"
         assert "random" not in outside, f"{'.'.join(parts)} draws from a stream without a name"

@@ -122,6 +122,8 @@ class OpenAIPrompt(Lines):
         return {"prompt": example.prompt, "completion": example.completion}
 
     def unpack(self, row: Any) -> dict[str, Any]:
+        if set(row) != {"prompt", "completion"}:
+            raise ValueError(f"has the keys {sorted(row)}, not prompt and completion alone")
         return dict(row)
 
 

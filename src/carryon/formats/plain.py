@@ -38,19 +38,10 @@ class PlainWrapped(Format):
         return answer, answer
 
 
-class Reverse(Format):
-    """The answer's digits lowest first, between `$` marks.
+class Reversed(Format):
+    """The answer's digits lowest first: a model that writes left to right meets each carry before it needs it."""
 
-        128+367=495    is written   "$128+367="   "594$\\n"
-        128-367=-239   is written   "$128-367="   "932-$\\n"
-
-    A model that writes left to right then meets each carry before it needs it.
-    """
-
-    name = "reverse"
     operations = INTEGER
-    before = "$"
-    tail = "$\n"
 
     def work(self, problem: Problem, draw: int) -> tuple[str, str]:
         answer = problem.operation.answer(problem.operands)
@@ -60,21 +51,25 @@ class Reverse(Format):
         return super().number(text[::-1])
 
 
-class ReverseUnwrapped(Format):
-    """Reverse without the `$` marks.
+class Reverse(Reversed):
+    """Lowest digit first, between `$` marks.
+
+    128+367=495    is written   "$128+367="   "594$\\n"
+    128-367=-239   is written   "$128-367="   "932-$\\n"
+    """
+
+    name = "reverse"
+    before = "$"
+    tail = "$\n"
+
+
+class ReverseUnwrapped(Reversed):
+    """Lowest digit first, without the `$` marks.
 
     128+367=495   is written   "128+367="   "594\\n"
     """
 
     name = "reverse_unwrapped"
-    operations = INTEGER
-
-    def work(self, problem: Problem, draw: int) -> tuple[str, str]:
-        answer = problem.operation.answer(problem.operands)
-        return answer[::-1], answer
-
-    def number(self, text: str) -> str | None:
-        return super().number(text[::-1])
 
 
 class Padded(Format):

@@ -4,14 +4,13 @@ A `.pt` file is a pickle. It is read with `weights_only=True`, which builds tens
 What such a file does not hold, the vocabulary and the format, has to be given.
 """
 
-import pickle
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..config import DataConfig, ModelConfig, RunConfig, TrainConfig
+from ..config import DataConfig, ModelConfig, RunConfig, TrainConfig, load
 from ..errors import BadInput, Unsupported
 from ..model import Decoder
 from ..runs import Run, as_arrays
@@ -72,14 +71,17 @@ def import_nanogpt(
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
+        checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError:
+        raise
+    except Exception as error:  # whatever bytes can make an unpickler trip over
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise BadInput(
             f"{path} cannot be read safely ({reason[:120]}): only plain tensors and values are accepted"
         ) from None
-    if not (isinstance(checkpoint, dict) and isinstance(checkpoint.get("model"), dict)):
-        raise BadInput(f"{path} is not a nanoGPT checkpoint: it has no 'model'")
+    weights = checkpoint.get("model") if isinstance(checkpoint, dict) else None
+    if not (isinstance(weights, dict) and all(isinstance(n, str) and torch.is_tensor(t) for n, t in weights.items())):
+        raise BadInput(f"{path} is not a nanoGPT checkpoint: it has no 'model' made of named tensors")
     return checkpoint
 
 
@@ -99,7 +101,8 @@ def _translate(checkpoint: dict[str, Any], path: Path) -> tuple[dict[str, Tensor
         raise BadInput(f"{path} is not a nanoGPT checkpoint: {sorted(set(_WHOLE.values()) - set(weights))} are missing")
     context, width = weights["position.table.weight"].shape
     layers = len({name.split(".")[1] for name in weights if name.startswith("blocks.")})
-    heads = int(checkpoint.get("model_args", {}).get("n_head", 0))
-    if not heads or not layers:
+    sizes = checkpoint.get("model_args")
+    heads = sizes.get("n_head") if isinstance(sizes, dict) else None
+    if not isinstance(heads, int) or heads < 1 or not layers:
         raise BadInput(f"{path} does not say how many heads or layers its model has")
-    return weights, ModelConfig(layers=layers, heads=heads, width=width, context=context)
+    return weights, load(ModelConfig, {"layers": layers, "heads": heads, "width": width, "context": context})

@@ -51,7 +51,6 @@ class Stepper:
         self._loss_sum = torch.zeros((), device=team.device)
         self._losses = 0
         self.steps_taken, self.seconds = 0, 0.0
-        self.grad_scale: float | None = None
 
     def take(self, step: int, lr: float) -> None:
         started = time.perf_counter()
