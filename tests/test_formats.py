@@ -378,3 +378,41 @@ def test_unknown_formats_get_a_guess():
 def test_operands_too_long_for_the_padding_are_refused():
     with pytest.raises(BadOperand, match="width 3"):
         make_format("plain_padded").write(operation("add").problem("1000", "1"))
+
+
+@pytest.mark.parametrize(("op", "name", "options"), CASES)
+def test_many_at_once_are_written_as_one_by_one(op, name, options):
+    format = make_format(FormatConfig(name=name, **options))
+    for base, digits in [(10, 3), (2, 8), (7, 4), (10, 8)]:
+        if op in ("sine", "sqrt"):
+            kind, domain = operation(op), operation(op).domain
+        else:
+            kind = operation(op, base)
+            domain = kind.domain(digits)
+        codes = np.array([0, 1, domain.size - 1, *Stream("many", op, base).below(domain.size, 50).tolist()])
+        for closing in (None, format.end, "", "¶"):
+            expected = [format.write(Problem(kind, operands)) for operands in domain.operands(codes)]
+            cut, ending = len(format.closing), format.closing if closing is None else closing
+            pairs = [(example.prompt, example.completion[:-cut] + ending) for example in expected]
+            texts = format.write_all(kind, domain, codes, closing)
+            assert list(texts.pairs()) == pairs
+            assert texts.text == "".join(prompt + completion for prompt, completion in pairs)
+
+
+def test_many_at_once_are_refused_like_one():
+    format, add = make_format(FormatConfig(name="plain_padded", width=2)), operation("add")
+    with pytest.raises(BadOperand, match="numbers of 3 digits do not fit plain_padded with width 2"):
+        format.write_all(add, add.domain(3), np.array([5, 100]))
+    with pytest.raises(Unsupported, match="does not exist for subtract"):
+        format.write_all(operation("subtract"), add.domain(2), np.array([5]))
+
+
+def test_a_completion_up_to_its_end_mark_is_finished_and_no_shorter_one_is():
+    for op, name, options in CASES:
+        format = make_format(FormatConfig(name=name, **options))
+        for problem in problems(op, count=3):
+            example = format.write(problem)
+            up_to_end = example.completion[: -len(format.closing)] + format.end
+            assert format.finished(up_to_end)
+            assert not format.finished(up_to_end[:-1])
+            assert format.read(up_to_end) == example.answer

@@ -4,6 +4,7 @@ import torch
 
 from carryon.config import ModelConfig
 from carryon.errors import BadConfig, UnknownCharacter
+from carryon.formats import Texts
 from carryon.generation import Completer, perplexity, token_probabilities
 from carryon.model import Decoder
 from carryon.tokenizers import Characters
@@ -65,12 +66,23 @@ def test_batch_size_and_order_change_nothing(model, batch_size, temperature):
     assert backwards[::-1] == whole
 
 
-def test_drafts_change_the_speed_and_nothing_else(model):
-    complete = Completer(model, TOKENIZER, ended, 40)
-    expected = complete(PROMPTS)
-    others = [text[::-1] for text in expected]
-    for drafts in (expected, others, [""] * len(PROMPTS), [d if i % 2 else "$" for i, d in enumerate(expected)]):
-        assert complete(PROMPTS, drafts) == expected
+@pytest.mark.parametrize("prefix", ["", "1+1=2\n"])
+def test_what_a_model_would_write_is_confirmed_and_nothing_else(model, prefix):
+    complete = Completer(model, TOKENIZER, ended, 30, remember=True)
+    written = complete([prefix + prompt for prompt in PROMPTS])
+    wrong = [text[:-2] + ("1" if text[-2:-1] != "1" else "2") + text[-1:] for text in written]
+    for drafts in (written, wrong, [w if i % 2 else d for i, (w, d) in enumerate(zip(written, wrong, strict=True))]):
+        texts = Texts.of(list(zip(PROMPTS, drafts, strict=True)))
+        expected = [draft == text for draft, text in zip(drafts, written, strict=True)]
+        for _ in range(2):  # the second time from memory
+            assert complete.confirm(texts, prefix).tolist() == expected
+    assert not Completer(model, TOKENIZER, ended, 30, temperature=0.8).confirm(texts, prefix).any()
+
+
+def test_what_is_too_long_for_the_model_is_not_confirmed(model):
+    texts = Texts.of([("1+2=", "3" * 60 + "$"), ("1+2=", "$")])
+    assert not Completer(model, TOKENIZER, ended, 100).confirm(texts)[0]
+    assert not Completer(model, TOKENIZER, ended, 1).confirm(Texts.of([("1+2=", "3$")])).any()
 
 
 def test_sampling_follows_the_seed_and_the_probabilities(model):

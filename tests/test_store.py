@@ -90,7 +90,7 @@ def test_hugging_face_opens_its_folder(tmp_path, monkeypatch):
     assert {split: len(rows) for split, rows in loaded.items()} == {"train": 300, "validation": 50, "test": 200}
     expected = [example.text for example in dataset.examples("test")]
     assert [row["prompt"] + row["completion"] for row in loaded["test"]] == expected
-    assert loaded["train"][0]["operands"] == list(next(dataset.problems("train")).operands)
+    assert loaded["train"][0]["operands"] == list(dataset.problems("train")[0].operands)
 
 
 def test_the_manifest_counts_what_is_there(tmp_path):

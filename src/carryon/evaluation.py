@@ -9,9 +9,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from math import sqrt
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,18 @@ from numpy.typing import NDArray
 from .config import DataConfig, EvaluationConfig, ExcludeConfig
 from .data import Dataset
 from .errors import BadInput, CarryonError, Unsupported
-from .formats import Example, Format
-from .operations import DecimalFunction, IntegerOperation, Problem, operation, parse_question
+from .formats import Example, Format, Texts
+from .operations import (
+    Codes,
+    DecimalFunction,
+    Domain,
+    IntegerOperation,
+    Pairs,
+    Problem,
+    Problems,
+    operation,
+    parse_question,
+)
 from .operations.decimals import parse_decimal
 from .operations.digits import num_digits
 from .rng import Stream
@@ -30,11 +41,18 @@ Counts = dict[str, list[int]]
 
 TOLERANCES = {"0": 0, "5e-4": 5, "5e-3": 50}
 """For sine and square root, in ten-thousandths."""
-_CHUNK = 131_072
+_CHUNK = 262_144
 
 
 class Complete(Protocol):
     def __call__(self, prompts: Sequence[str], /) -> list[str]: ...
+
+
+@runtime_checkable
+class Confirm(Protocol):
+    """What a `complete` may offer beside: to say, much faster than by writing, where it would write just this."""
+
+    def confirm(self, texts: Texts, prefix: str, /) -> NDArray[np.bool_]: ...
 
 
 @dataclass
@@ -95,8 +113,78 @@ def wilson(right: int, count: int, z: float = 1.96) -> list[float] | None:
     return [max(0.0, middle - half), min(1.0, middle + half)]
 
 
-Slices = Callable[[list[Problem]], dict[str, NDArray[np.bool_]]]
+class Sheet:
+    """Problems written in a format, ready to be asked as often as one likes."""
+
+    def __init__(self, problems: Sequence[Problem], format: Format) -> None:
+        self.problems, self.format = problems, format
+
+    def __len__(self) -> int:
+        return len(self.problems)
+
+    @cached_property
+    def texts(self) -> Texts:
+        """Prompts and right completions, these up to their end mark."""
+        end, problems = self.format.end, self.problems
+        if isinstance(problems, Problems):
+            return self.format.write_all(problems.operation, problems.domain, problems.codes, end)
+        cut = len(self.format.closing)
+        return Texts.of([(prompt, completion[:-cut] + end) for prompt, completion, _ in self.examples])
+
+    @cached_property
+    def examples(self) -> list[Example]:
+        return [self.format.write(problem) for problem in self.problems]
+
+    @cached_property
+    def numbers(self) -> tuple[IntegerOperation, Any, Any] | None:
+        """The operands as two arrays, if all problems are of one integer operation."""
+        problems = self.problems
+        if isinstance(problems, Problems):
+            kind, domain = problems.operation, problems.domain
+            return (kind, *domain.split(problems.codes)) if isinstance(kind, IntegerOperation) else None  # type: ignore[attr-defined]
+        kind = problems[0].operation
+        if not isinstance(kind, IntegerOperation) or any(problem.operation != kind for problem in problems):
+            return None
+        longest = max(max(len(a), len(b)) for _, (a, b) in problems)
+        dtype = np.int64 if longest <= (9 if kind.name == "multiply" else 18) else object
+        a, b = (np.array([int(p.operands[i], kind.base) for p in problems], dtype) for i in (0, 1))
+        return kind, a, b
+
+    def labels(self) -> Iterator[tuple[str, NDArray[Any]]]:
+        """Digits, lengths and carries, for problems of one integer operation."""
+        if self.numbers is None:
+            return
+        kind, a, b = self.numbers
+        a_length, b_length = (num_digits(n, kind.base).astype(np.int64) for n in (a, b))
+        yield "digits", np.maximum(a_length, b_length)
+        yield "carries", kind.carries(a, b).astype(np.int64)
+        yield "lengths", a_length * _LENGTH_KEY + b_length
+
+    def answer_lengths(self) -> NDArray[np.int64]:
+        """Digits of the answers."""
+        if self.numbers is not None:
+            kind, a, b = self.numbers
+            lengths: NDArray[np.int64] = num_digits(abs(kind.compute(a, b)), kind.base).astype(np.int64)
+            return lengths
+        return np.array([len(example.answer.lstrip("-")) for example in self.examples], np.int64)
+
+
+_LENGTH_KEY = 100_000
+"""Two lengths as one number, 3x2 as 300002: much quicker to count than text."""
+
+Slices = Callable[[Sequence[Problem]], dict[str, NDArray[np.bool_]]]
 """Which of these problems belong to each named part."""
+
+
+def make_sheets(problems: Iterable[Problem], format: Format) -> Iterator[Sheet]:
+    if isinstance(problems, Problems):
+        return (Sheet(problems[at : at + _CHUNK], format) for at in range(0, len(problems), _CHUNK))
+    return (Sheet(chunk, format) for chunk in _chunks(iter(problems)))
+
+
+def _chunks(problems: Iterator[Problem]) -> Iterator[list[Problem]]:
+    while chunk := list(islice(problems, _CHUNK)):
+        yield chunk
 
 
 def evaluate(
@@ -109,110 +197,94 @@ def evaluate(
     tick: Callable[[int], None] | None = None,
 ) -> Report:
     """Ask every problem and score what comes back."""
+    return score(make_sheets(problems, format), complete, prefix=prefix, slices=slices, tick=tick)
+
+
+def score(
+    sheets: Iterable[Sheet],
+    complete: Complete,
+    *,
+    prefix: str = "",
+    slices: Slices | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> Report:
+    """Ask what is on the sheets and score what comes back."""
     report = Report()
-    problems = iter(problems)
-    while chunk := list(islice(problems, _CHUNK)):
-        examples = [format.write(problem) for problem in chunk]
-        prompts = [prefix + example.prompt for example in examples]
-        if getattr(complete, "accepts_drafts", False):
-            completions = complete(prompts, [example.completion for example in examples])  # type: ignore[call-arg]
-        else:
-            completions = complete(prompts)
-        if len(completions) != len(prompts):
-            raise BadInput(f"{len(prompts)} prompts were given {len(completions)} completions: one for each is needed")
-        _score(report, chunk, examples, completions, format, slices)
+    for sheet in sheets:
+        _score(report, sheet, complete, prefix, slices)
         if tick:
             tick(report.count)
     return report
 
 
-def _score(
-    report: Report,
-    problems: list[Problem],
-    examples: list[Example],
-    completions: list[str],
-    format: Format,
-    slices: Slices | None,
-) -> None:
+def _score(report: Report, sheet: Sheet, complete: Complete, prefix: str, slices: Slices | None) -> None:
     # A completion that is the example's own reads as its answer: that is the law of every format.
-    answers = [
-        example.answer if completion is example.completion else format.read(completion)
-        for completion, example in zip(completions, examples, strict=True)
-    ]
-    right = np.fromiter((a == e.answer for a, e in zip(answers, examples, strict=True)), bool, len(examples))
+    right = np.zeros(len(sheet), bool)
+    if isinstance(complete, Confirm):
+        right |= complete.confirm(sheet.texts, prefix)
+    written = _write_rest(sheet, np.flatnonzero(~right).tolist(), complete, prefix)
+    for index, (example, _, answer) in written.items():
+        right[index] = answer == example.answer
     report.right += int(right.sum())
     report.count += len(right)
-    report.unreadable += answers.count(None)
-    for kind, labels in _labels(problems):
+    report.unreadable += sum(answer is None for _, _, answer in written.values())
+    for kind, labels in sheet.labels():
         report.add(kind, labels, right)
-    for name, inside in (slices(problems) if slices else {}).items():
+    for name, inside in (slices(sheet.problems) if slices else {}).items():
         report.add_counts("slice", name, int((right & inside).sum()), int(inside.sum()))
-    if isinstance(problems[0].operation, DecimalFunction):
-        _add_tolerances(report, problems, answers)
+    if isinstance(sheet.problems[0].operation, DecimalFunction):
+        _add_tolerances(report, sheet, written)
     else:
-        _add_places(report, [example.answer for example in examples], answers, right)
-    if format.after:
-        for example, completion in zip(examples, completions, strict=True):
-            if completion != example.completion:
-                report.first_wrong_lines[first_wrong_line(example.completion, completion)] += 1
-    for index in np.flatnonzero(~right).tolist():
-        if len(report.failures) < report.max_failures:
+        _add_places(report, sheet, written, right)
+    for index, (example, completion, answer) in written.items():
+        if sheet.format.after and completion != example.completion:
+            report.first_wrong_lines[first_wrong_line(example.completion, completion)] += 1
+        if not right[index] and len(report.failures) < report.max_failures:
             report.failures.append(
                 {
-                    "question": problems[index].question,
-                    "answer": examples[index].answer,
-                    "read": answers[index],
-                    "prompt": examples[index].prompt,
-                    "completion": completions[index],
+                    "question": sheet.problems[index].question,
+                    "answer": example.answer,
+                    "read": answer,
+                    "prompt": example.prompt,
+                    "completion": completion,
                 }
             )
 
 
-def _labels(problems: list[Problem]) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Digits, lengths and carries, for problems of one integer operation."""
-    numbers = _numbers(problems)
-    if numbers is None:
-        return
-    kind, a, b = numbers
-    a_length, b_length = (num_digits(n, kind.base).astype(np.int64) for n in (a, b))
-    yield "digits", np.maximum(a_length, b_length)
-    yield "carries", kind.carries(a, b).astype(np.int64)
-    yield "lengths", a_length * _LENGTH_KEY + b_length
+Written = dict[int, tuple[Example, str, str | None]]
+"""By its place on the sheet: the example, what was written, and the answer read from it."""
 
 
-_LENGTH_KEY = 100_000
-"""Two lengths as one number, 3x2 as 300002: much quicker to count than text."""
+def _write_rest(sheet: Sheet, rest: list[int], complete: Complete, prefix: str) -> Written:
+    """Have the completions written that were not confirmed."""
+    examples = sheet.examples if len(rest) == len(sheet) else [sheet.format.write(sheet.problems[i]) for i in rest]
+    prompts = [prefix + example.prompt for example in examples]
+    completions = complete(prompts) if prompts else []
+    if len(completions) != len(prompts):
+        raise BadInput(f"{len(prompts)} prompts were given {len(completions)} completions: one for each is needed")
+    return {
+        index: (example, completion, sheet.format.read(completion))
+        for index, example, completion in zip(rest, examples, completions, strict=True)
+    }
 
 
-def _numbers(problems: list[Problem]) -> tuple[IntegerOperation, Any, Any] | None:
-    """The operands as two arrays, if all problems are of one integer operation."""
-    kind = problems[0].operation
-    if not isinstance(kind, IntegerOperation) or any(problem.operation != kind for problem in problems):
-        return None
-    longest = max(max(len(a), len(b)) for _, (a, b) in problems)
-    fits = longest <= (9 if kind.name == "multiply" else 18)
-    columns = [
-        np.array([int(p.operands[i], kind.base) for p in problems], np.int64 if fits else object) for i in (0, 1)
-    ]
-    return kind, columns[0], columns[1]
-
-
-def _add_places(report: Report, expected: list[str], answers: list[str | None], right: NDArray[np.bool_]) -> None:
+def _add_places(report: Report, sheet: Sheet, written: Written, right: NDArray[np.bool_]) -> None:
     """Which digits of the answers are right, the lowest being place 1."""
-    lengths = np.fromiter((len(answer) - answer.startswith("-") for answer in expected), np.int64, len(expected))
-    for length, count in zip(*np.unique(lengths[right], return_counts=True), strict=True):
+    for length, count in zip(*np.unique(sheet.answer_lengths()[right], return_counts=True), strict=True):
         for place in range(1, int(length) + 1):
             report.add_counts("place", str(place), int(count), int(count))
     for index in np.flatnonzero(~right).tolist():
-        truth, answer = expected[index].lstrip("-"), (answers[index] or "").lstrip("-")
+        example, _, answer = written[index]
+        truth, given = example.answer.lstrip("-"), (answer or "").lstrip("-")
         for place in range(1, len(truth) + 1):
-            good = place <= len(answer) and answer[-place] == truth[-place]
+            good = place <= len(given) and given[-place] == truth[-place]
             report.add_counts("place", str(place), int(good), 1)
 
 
-def _add_tolerances(report: Report, problems: list[Problem], answers: list[str | None]) -> None:
+def _add_tolerances(report: Report, sheet: Sheet, written: Written) -> None:
     """Within a tolerance of the true value, which is not always the one a scratchpad ends on."""
-    for problem, answer in zip(problems, answers, strict=True):
+    for index, (problem, example) in enumerate(zip(sheet.problems, sheet.examples, strict=True)):
+        answer = written[index][2] if index in written else example.answer
         truth, given = parse_decimal(problem.answer), _ten_thousandths(answer)
         assert truth is not None
         for name, tolerance in TOLERANCES.items():
@@ -376,21 +448,31 @@ def slices_of(dataset: Dataset) -> Slices:
     """The parts that a training set tells apart: seen, seen with operands swapped, with something hidden in it."""
     splits = dataset.splits
     domain, exclude = splits.domain, splits.config.exclude
-    train = set(splits.train.tolist())
+    train = np.sort(splits.train)
 
-    def is_in_training(problems: Iterable[tuple[str, ...]]) -> NDArray[np.bool_]:
-        return np.array([domain.code(operands) in train for operands in problems], bool)
+    def is_in_training(codes: Codes) -> NDArray[np.bool_]:
+        places = np.minimum(np.searchsorted(train, codes), len(train) - 1)
+        return np.asarray(train[places] == codes, bool) if len(train) else np.zeros(len(codes), bool)
 
-    def parts(problems: list[Problem]) -> dict[str, NDArray[np.bool_]]:
-        seen = is_in_training(operands for _, operands in problems)
+    def parts(problems: Sequence[Problem]) -> dict[str, NDArray[np.bool_]]:
+        codes = _codes(problems, domain)
+        seen = is_in_training(codes)
         names = {"seen in training": seen, "not seen": ~seen}
-        if isinstance(splits.operation, IntegerOperation):
-            names["not seen, but swapped"] = ~seen & is_in_training(operands[::-1] for _, operands in problems)
+        if isinstance(domain, Pairs):
+            names["not seen, but swapped"] = ~seen & (codes >= 0) & is_in_training(domain.swapped(codes))
             for name, is_hidden in _hidden(exclude, splits.excluded_numbers, splits.config).items():
                 names[name] = np.array([any(map(is_hidden, operands)) for _, operands in problems], bool)
         return names
 
     return parts
+
+
+def _codes(problems: Sequence[Problem], domain: Domain) -> Codes:
+    """The problems' codes in a domain; -1 for those outside."""
+    if isinstance(problems, Problems) and problems.domain == domain:
+        return problems.codes
+    codes = (domain.code(operands) for _, operands in problems)
+    return domain.codes(-1 if code is None else code for code in codes)
 
 
 def _hidden(exclude: ExcludeConfig, numbers: Iterable[int], config: DataConfig) -> dict[str, Callable[[str], bool]]:

@@ -7,8 +7,8 @@ position), so neither batch size nor order changes a completion.
 Shapes: B rows, S tokens of a row, V vocabulary.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,14 @@ from torch import Tensor
 
 from .data import make_rows
 from .errors import BadConfig
-from .formats import Example
+from .formats import Texts
 from .model import Cache, Decoder
 from .rng import Stream
 from .tokenizers import Tokenizer
 
 Finished = Callable[[str], bool]
+Draft = tuple[Any, Tensor, Tensor]
+"""Numbers of some rows, their tokens, and which of these the model is to write."""
 
 _LOOK_EVERY = 16
 """Steps between looks at which rows are done: a look waits for the device, a step does not."""
@@ -31,14 +33,7 @@ _ROWS_AT_ONCE = {"cuda": 32_768, "mps": 4_096, "cpu": 1_024}
 
 
 class Completer:
-    """A model as a function from prompts to completions.
-
-    `drafts` are guesses of what the model will write. They are checked in one pass over the whole text, and only
-    where the model would have written something else is it asked token by token: good guesses make it much faster,
-    and no guess changes what comes out.
-    """
-
-    accepts_drafts = True
+    """A model as a function from prompts to completions."""
 
     def __init__(
         self,
@@ -53,6 +48,7 @@ class Completer:
         precision: torch.dtype = torch.float32,
         batch_size: int | None = None,
         crop: bool = False,
+        remember: bool = False,
     ) -> None:
         self.model, self.tokenizer, self.finished = model, tokenizer, finished
         self.max_new_tokens = max_new_tokens
@@ -62,34 +58,70 @@ class Completer:
         self.batch_size = batch_size or _ROWS_AT_ONCE[self.device.type]
         self.crop = crop
         """Cut prompts that leave no room from the left, as the paper's authors did, instead of refusing them."""
+        self.remember = remember
+        """Keep the texts to confirm on the device: asking the same again, as training does, costs the pass alone."""
+        self._remembered: dict[tuple[int, str], tuple[Texts, list[Draft]]] = {}
 
     @torch.no_grad()
-    def __call__(self, prompts: Sequence[str], drafts: Sequence[str] | None = None) -> list[str]:
-        was_training = self.model.training
-        self.model.eval()
-        try:
-            with self._autocast():
-                return self._complete(prompts, drafts)
-        finally:
-            self.model.train(was_training)
+    def __call__(self, prompts: Sequence[str]) -> list[str]:
+        with self._evaluating():
+            return self._complete(prompts)
 
-    def _complete(self, prompts: Sequence[str], drafts: Sequence[str] | None) -> list[str]:
-        completions: list[str | None] = [None] * len(prompts)
-        if drafts is not None and self.temperature == 0:
-            for index in self._check_drafts(prompts, drafts):
-                completions[index] = drafts[index]
-        open_rows = [index for index, completion in enumerate(completions) if completion is None]
-        encoded = {index: self._fit(self.tokenizer.encode(prompts[index]), prompts[index]) for index in open_rows}
-        open_rows.sort(key=lambda index: len(encoded[index]))  # rows of one length share a batch: no padding
+    @torch.no_grad()
+    def confirm(self, texts: Texts, prefix: str = "") -> Any:
+        """Where the model, given prefix and prompt, would write just this completion, which ends where it is finished.
+
+        One pass over the whole text tells, where writing takes a pass for each token.
+        """
+        holds = np.zeros(len(texts.lengths), bool)
+        if self.temperature:
+            return holds
+        _, drafts = self._remembered.get((id(texts), prefix)) or (texts, self._prepare(texts, prefix))
+        if self.remember:
+            self._remembered[id(texts), prefix] = texts, drafts
+        with self._evaluating():
+            for rows, tokens_BS, counts_BS in drafts:
+                tokens_BS = tokens_BS.long()
+                wrong_BS = (self.model(tokens_BS[:, :-1]).argmax(dim=-1) != tokens_BS[:, 1:]) & counts_BS
+                holds[rows] = (~wrong_BS.any(dim=1)).cpu().numpy()
+        return holds
+
+    def _prepare(self, texts: Texts, prefix: str) -> list[Draft]:
+        """Texts as rows on the device, those of one length together; what does not fit the context is left out."""
+        if prefix:
+            texts = Texts.of([(prefix + prompt, completion) for prompt, completion in texts.pairs()])
+        rows = make_rows(texts, self.tokenizer)
+        new = rows.mask_BT.sum(axis=1)
+        # With byte pairs, rows are as long as their last token that counts.
+        lengths = rows.mask_BT.shape[1] - rows.mask_BT[:, ::-1].argmax(axis=1)
+        fits = (lengths <= self.model.config.context) & (new <= self.max_new_tokens)
+        order = np.flatnonzero(fits)[np.argsort(lengths[fits], kind="stable")]
+        drafts = []
         start = 0
-        while start < len(open_rows):
-            rows = open_rows[start : start + self._rows_that_fit(len(encoded[open_rows[-1]]))]
+        while start < len(order):
+            longest = int(lengths[order[min(start + self.batch_size, len(order)) - 1]])
+            chunk = order[start : start + max(1, min(self.batch_size, 16 * self.batch_size // longest))]
+            start += len(chunk)
+            width = int(lengths[chunk].max())
+            tokens_BS, mask_BS = rows.tokens_BT[chunk, :width], rows.mask_BT[chunk, 1:width]
+            drafts.append(
+                (chunk, torch.from_numpy(tokens_BS).to(self.device), torch.from_numpy(mask_BS).to(self.device))
+            )
+        return drafts
+
+    def _complete(self, prompts: Sequence[str]) -> list[str]:
+        completions = [""] * len(prompts)
+        encoded = [self._fit(self.tokenizer.encode(prompt), prompt) for prompt in prompts]
+        order = sorted(range(len(prompts)), key=lambda index: len(encoded[index]))  # one length: no padding
+        start = 0
+        while start < len(order):
+            rows = order[start : start + self._rows_that_fit(len(encoded[order[-1]]))]
             for index, text in zip(
                 rows, self._generate([encoded[i] for i in rows], [prompts[i] for i in rows]), strict=True
             ):
                 completions[index] = text
             start += len(rows)
-        return [completion or "" for completion in completions]
+        return completions
 
     def _fit(self, ids: Any, prompt: str) -> Any:
         """A prompt with room behind it for at least one token."""
@@ -102,30 +134,6 @@ class Completer:
             return ids[-max(1, self.model.config.context - self.max_new_tokens) :]
         shown = prompt if len(prompt) <= 40 else f"{prompt[:37]}…"
         raise BadConfig(f"a prompt of {len(ids)} tokens does not fit the model's context of {room + 1}: {shown!r}")
-
-    def _check_drafts(self, prompts: Sequence[str], drafts: Sequence[str]) -> list[int]:
-        """The rows whose draft is, token for token, what the model writes."""
-        pairs = [Example(prompt, draft, "") for prompt, draft in zip(prompts, drafts, strict=True)]
-        lengths = np.fromiter((len(pair.prompt) + len(pair.completion) for pair in pairs), np.int64, len(pairs))
-        good = np.fromiter((self.finished(draft) for draft in drafts), bool, len(drafts))
-        order = np.flatnonzero(good)[np.argsort(lengths[good], kind="stable")]  # rows of one length together
-        accepted: list[int] = []
-        start = 0
-        while start < len(order):
-            longest = int(lengths[order[min(start + self.batch_size, len(order)) - 1]])
-            chunk = order[start : start + max(1, min(self.batch_size, 16 * self.batch_size // longest))]
-            start += len(chunk)
-            accepted += chunk[self._draft_holds([pairs[index] for index in chunk])].tolist()
-        return accepted
-
-    def _draft_holds(self, pairs: list[Example]) -> Any:
-        rows = make_rows(pairs, self.tokenizer)
-        if rows.tokens_BT.shape[1] > self.model.config.context or int(rows.mask_BT.sum(1).max()) > self.max_new_tokens:
-            return np.zeros(len(pairs), bool)  # too long to be read at once: generation will say so, or cut it
-        tokens_BS = torch.from_numpy(rows.tokens_BT).to(self.device).long()
-        counts_BS = torch.from_numpy(rows.mask_BT[:, 1:]).to(self.device)
-        wrong_BS = (self.model(tokens_BS[:, :-1]).argmax(dim=-1) != tokens_BS[:, 1:]) & counts_BS
-        return (~wrong_BS.any(dim=1)).cpu().numpy()
 
     def _rows_that_fit(self, prompt_length: int) -> int:
         config = self.model.config
@@ -206,10 +214,17 @@ class Completer:
         chances = np.stack([Stream("sample", self.seed, text).unit(count) for text in texts])
         return torch.from_numpy(chances.astype(np.float32)).to(self.device)
 
-    def _autocast(self) -> Any:
-        if self.precision == torch.float32:
-            return nullcontext()
-        return torch.autocast(self.device.type, dtype=self.precision)
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        """The model without dropout and in this precision, and as it was when that is over."""
+        was_training = self.model.training
+        self.model.eval()
+        low = self.precision != torch.float32
+        try:
+            with torch.autocast(self.device.type, dtype=self.precision) if low else nullcontext():
+                yield
+        finally:
+            self.model.train(was_training)
 
 
 @torch.no_grad()

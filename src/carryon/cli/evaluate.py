@@ -74,7 +74,7 @@ def _ask(found: Any, question: Any, file: Path | None, failures: Path | None, de
     from ..devices import pick_precision
     from ..evaluation import read_problems
     from ..files import write_whole
-    from ..training import ask_all, load_model
+    from ..training import Exam, load_model
     from .progress import progress
 
     model, tokenizer = load_model(found, device)
@@ -83,25 +83,11 @@ def _ask(found: Any, question: Any, file: Path | None, failures: Path | None, de
     listed = None
     if file is not None:
         with open(file, encoding="utf-8") as lines:
-            listed = read_problems(lines, str(file), found.config.data.base)
-    if listed is not None:
-        total = len(listed)
-    elif question.problems == "exhaustive":
-        total = dataset.splits.domain.size
-    else:
-        total = dataset.size(question.problems)
-    total = min(total, question.limit or total)
+            listed = read_problems(lines, str(file), found.config.data.base)[: question.limit]
+    exam = Exam(question, dataset, model, tokenizer, pick_precision(precision, where), problems=listed)
     started = time.monotonic()
-    with progress(total, "problems asked") as advance:
-        result, report = ask_all(
-            question,
-            dataset,
-            model,
-            tokenizer,
-            pick_precision(precision, where),
-            problems=listed,
-            tick=lambda done: advance(done, found.path.name),
-        )
+    with progress(len(exam.problems), "problems asked") as advance:
+        result, report = exam.ask(tick=lambda done: advance(done, found.path.name))
     result |= {"config": question.model_dump(mode="json"), "seconds": round(time.monotonic() - started, 3)}
     if file is not None:
         result["file"] = str(file)

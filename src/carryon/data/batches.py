@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadConfig
-from ..formats import Example
+from ..formats import Example, Texts
 from ..rng import Stream
 from ..tokenizers import Characters, Ids, Tokenizer
 from .sources import Source
@@ -111,7 +111,7 @@ class RowBatches:
 
 
 def make_rows(
-    examples: Sequence[Example],
+    examples: Sequence[Example] | Texts,
     tokenizer: Tokenizer,
     width: int | None = None,
     loss: Literal["all", "answer"] = "answer",
@@ -120,28 +120,27 @@ def make_rows(
 
     The mask marks the tokens that count: the completion's with loss "answer", the prompt's too with "all".
     """
-    tokens, prompt_lengths, lengths = _encode_each(examples, tokenizer)
+    texts = examples if isinstance(examples, Texts) else Texts.of([(e.prompt, e.completion) for e in examples])
+    tokens, prompt_lengths, lengths = _encode_each(texts, tokenizer)
     longest = int(lengths.max(initial=0))
     width = longest if width is None else width
     if longest > width:
-        example = examples[int(lengths.argmax())]
-        raise BadConfig(f"an example of {longest} tokens does not fit rows of {width}: {_short(example.text)}")
+        prompt, completion = list(texts.pairs())[int(lengths.argmax())]
+        raise BadConfig(f"an example of {longest} tokens does not fit rows of {width}: {_short(prompt + completion)}")
     places_1T, lengths_B1 = np.arange(width)[None], lengths[:, None]
     filled_BT = places_1T < lengths_B1
-    tokens_BT = np.zeros((len(examples), width), tokens.dtype)
+    tokens_BT = np.zeros((len(lengths), width), tokens.dtype)
     tokens_BT[filled_BT] = tokens
     mask_BT = filled_BT & (places_1T >= prompt_lengths[:, None]) if loss == "answer" else filled_BT
     return Rows(tokens_BT, mask_BT)
 
 
-def _encode_each(examples: Sequence[Example], tokenizer: Tokenizer) -> tuple[Ids, NDArray[Any], NDArray[Any]]:
+def _encode_each(texts: Texts, tokenizer: Tokenizer) -> tuple[Ids, NDArray[Any], NDArray[Any]]:
     """All tokens in one array, with the lengths of each prompt and each example."""
     if isinstance(tokenizer, Characters):
-        prompts = np.array([len(example.prompt) for example in examples], np.int64)
-        completions = np.array([len(example.completion) for example in examples], np.int64)
-        return pack(examples, tokenizer), prompts, prompts + completions
+        return tokenizer.encode(texts.text), texts.prompt_lengths, texts.lengths
     # Byte pairs may join across the border: each side is encoded alone, as it is when a prompt is completed.
-    parts = [(tokenizer.encode(example.prompt), tokenizer.encode(example.completion)) for example in examples]
+    parts = [(tokenizer.encode(prompt), tokenizer.encode(completion)) for prompt, completion in texts.pairs()]
     prompts = np.array([len(prompt) for prompt, _ in parts], np.int64)
     completions = np.array([len(completion) for _, completion in parts], np.int64)
     flat = [ids for pair in parts for ids in pair]

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 from ..config import DataConfig
 from ..formats import Example, Format, make_format
-from ..operations import Problem
+from ..operations import Problems
 from .splits import Splits, domain_of, make_splits
-
-_CHUNK = 8192
 
 
 @dataclass(frozen=True)
@@ -17,11 +15,8 @@ class Dataset:
     splits: Splits
     format: Format
 
-    def problems(self, split: str) -> Iterator[Problem]:
-        operation, codes = self.splits.operation, self.splits.codes(split)
-        for start in range(0, len(codes), _CHUNK):  # text for all at once would take hundreds of MB
-            for operands in self.splits.domain.operands(codes[start : start + _CHUNK]):
-                yield Problem(operation, operands)
+    def problems(self, split: str) -> Problems:
+        return Problems(self.splits.operation, self.splits.domain, self.splits.codes(split))
 
     def examples(self, split: str) -> Iterator[Example]:
         return map(self.format.write, self.problems(split))

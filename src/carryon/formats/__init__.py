@@ -1,12 +1,13 @@
 """How a problem is written and read back.
 
-A new format is a class with `work` and, where the answer is not written as it is, `number`; it goes into
-the tuple below, its name into `FormatName` in config, and one golden string into the tests.
+A new format is a class with `work` and, where the answer is not written as it is, `number` (`OneLine` has both for
+those that fit on a line); it goes into the tuple below, its name into `FormatName` in config, and one golden string
+into the tests.
 """
 
 from ..config import FormatConfig
 from ..errors import UnknownName
-from .base import Example, Format
+from .base import Example, Format, Texts
 from .hosted import HostedDetailedScratchpad, HostedPlain, HostedReverse, HostedSimplifiedScratchpad
 from .plain import Plain, PlainPadded, PlainWrapped, Reverse, ReversePadded, ReverseUnwrapped
 from .scratchpads import DetailedScratchpad, DetailedScratchpadV2, SimplifiedScratchpad
@@ -40,4 +41,4 @@ def make_format(config: FormatConfig | str, seed: int = 0) -> Format:
     return FORMATS[config.name](config, seed)
 
 
-__all__ = ["FORMATS", "Example", "Format", "make_format"]
+__all__ = ["FORMATS", "Example", "Format", "Texts", "make_format"]

@@ -2,14 +2,17 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..config import FormatConfig
 from ..errors import Unsupported
-from ..operations import Problem
+from ..operations import Codes, Domain, Operation, Problem
 
 INTEGER = ("add", "subtract", "multiply")
 EVERY = (*INTEGER, "sine", "sqrt")
@@ -31,6 +34,27 @@ class Example(NamedTuple):
     @property
     def text(self) -> str:
         return self.prompt + self.completion
+
+
+class Texts(NamedTuple):
+    """Many examples, one after the other in one text."""
+
+    text: str
+    prompt_lengths: NDArray[Any]
+    lengths: NDArray[Any]
+    """In characters: of the prompts, and of prompt and completion together."""
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[str, str]]) -> "Texts":
+        prompts = np.fromiter((len(prompt) for prompt, _ in pairs), np.int64, len(pairs))
+        completions = np.fromiter((len(completion) for _, completion in pairs), np.int64, len(pairs))
+        return cls("".join(prompt + completion for prompt, completion in pairs), prompts, prompts + completions)
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        end = 0
+        for prompt_length, length in zip(self.prompt_lengths.tolist(), self.lengths.tolist(), strict=True):
+            start, end = end, end + length
+            yield self.text[start : start + prompt_length], self.text[start + prompt_length : end]
 
 
 @dataclass(frozen=True)
@@ -80,6 +104,13 @@ class Format(ABC):
         if self.config.spaces:
             prompt, work = _space(prompt), _space(work)
         return Example(prompt, work + self.closing, answer)
+
+    def write_all(self, operation: Operation, domain: Domain, codes: Codes, closing: str | None = None) -> Texts:
+        """Many problems of a domain at once, each closed by `closing` if that is given."""
+        cut = len(self.closing)
+        closing = self.closing if closing is None else closing
+        examples = (self.write(Problem(operation, operands)) for operands in domain.operands(codes))
+        return Texts.of([(prompt, completion[:-cut] + closing) for prompt, completion, _ in examples])
 
     def read(self, completion: str) -> str | None:
         """The answer as text; None when the end mark never came or no number stands before it. Never raises."""

@@ -5,7 +5,7 @@ A new operation is a file here and its class in the tuple below; its name joins 
 
 from ..errors import UnknownName
 from .addition import Addition
-from .base import DecimalFunction, IntegerOperation, Operation, Problem
+from .base import DecimalFunction, IntegerOperation, Operation, Problem, Problems
 from .domains import Codes, Domain, Line, Pairs
 from .multiplication import Multiplication
 from .sine import Sine
@@ -43,6 +43,7 @@ __all__ = [
     "Operation",
     "Pairs",
     "Problem",
+    "Problems",
     "operation",
     "parse_question",
 ]

@@ -9,8 +9,9 @@ class Addition(IntegerOperation):
     symbol = "+"
 
     @staticmethod
-    def compute(a: int, b: int) -> int:
-        return a + b
+    def compute(a: Whole, b: Whole) -> Whole:
+        answer: Whole = a + b
+        return answer
 
     def carries(self, a: Whole, b: Whole) -> Whole:
         return carries_of_sum(a, b, self.base)

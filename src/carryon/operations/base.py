@@ -2,15 +2,15 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, overload
 
 from ..config import MAX_DIGITS
 from ..errors import BadOperand
 from .decimals import decimal_text, parse_decimal
 from .digits import Whole, to_text
-from .domains import Line, Pairs
+from .domains import Codes, Domain, Line, Pairs
 
 
 class Problem(NamedTuple):
@@ -28,6 +28,33 @@ class Problem(NamedTuple):
     def answer(self) -> str:
         """495"""
         return self.operation.answer(self.operands)
+
+
+class Problems(Sequence[Problem]):
+    """Problems of one operation, kept as the codes of a domain and made into text when they are looked at."""
+
+    _CHUNK = 8192
+
+    def __init__(self, operation: "Operation", domain: Domain, codes: Codes) -> None:
+        self.operation, self.domain, self.codes = operation, domain, codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __iter__(self) -> Iterator[Problem]:
+        for start in range(0, len(self.codes), self._CHUNK):  # text for all at once would take hundreds of MB
+            for operands in self.domain.operands(self.codes[start : start + self._CHUNK]):
+                yield Problem(self.operation, operands)
+
+    @overload
+    def __getitem__(self, index: int) -> Problem: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Problems": ...
+    def __getitem__(self, index: int | slice) -> "Problem | Problems":
+        if isinstance(index, slice):
+            return Problems(self.operation, self.domain, self.codes[index])
+        (operands,) = self.domain.operands(self.codes[[index]])
+        return Problem(self.operation, operands)
 
 
 @dataclass(frozen=True)
@@ -75,7 +102,7 @@ class IntegerOperation(Operation):
 
     @staticmethod
     @abstractmethod
-    def compute(a: int, b: int) -> int: ...
+    def compute(a: Whole, b: Whole) -> Whole: ...
 
     @abstractmethod
     def carries(self, a: Whole, b: Whole) -> Whole:

@@ -22,8 +22,9 @@ class Multiplication(IntegerOperation):
     symbol = "*"
 
     @staticmethod
-    def compute(a: int, b: int) -> int:
-        return a * b
+    def compute(a: Whole, b: Whole) -> Whole:
+        answer: Whole = a * b
+        return answer
 
     def carries(self, a: Whole, b: Whole) -> Whole:
         """How many columns of the long multiplication pass a carry on to the next."""

@@ -11,8 +11,9 @@ class Subtraction(IntegerOperation):
     symbol = "-"
 
     @staticmethod
-    def compute(a: int, b: int) -> int:
-        return a - b
+    def compute(a: Whole, b: Whole) -> Whole:
+        answer: Whole = a - b
+        return answer
 
     def carries(self, a: Whole, b: Whole) -> Whole:
         """The borrows of larger minus smaller: taking b from a borrows where adding b to a-b carries."""

@@ -26,7 +26,7 @@ from ..evaluation import describe
 from ..model import Decoder
 from ..runs import Run, as_arrays
 from ..tokenizers import Characters, Tokenizer, make_tokenizer
-from .asking import Watch, ask_all
+from .asking import Exam, Watch
 from .display import Display, Silent
 from .feeds import make_feed
 from .loading import build_model, load_weights
@@ -122,14 +122,8 @@ def finish(
     for question in config.evaluations:
         display.say(f"evaluating: {describe(question)}")
         started = time.monotonic()
-        result, _ = ask_all(
-            question,
-            dataset,
-            model,
-            tokenizer,
-            stepper.precision,
-            tick=lambda done: display.say(f"  {done:,} asked"),
-        )
+        exam = Exam(question, dataset, model, tokenizer, stepper.precision)
+        result, _ = exam.ask(tick=lambda done: display.say(f"  {done:,} asked"))
         result |= {"config": question.model_dump(mode="json"), "seconds": round(time.monotonic() - started, 3)}
         run.write_evaluation(question.hash, result)
         results[question.hash] = result
