@@ -37,8 +37,17 @@ def fails(*arguments, says, stdin="", **options):
 
 # --- help ---------------------------------------------------------------------------------------------------------
 
-COMMANDS = [["gallery"], ["render"], ["data", "make"], ["data", "check"], ["data", "show"], ["bench", "data"]]
+COMMANDS = [
+    ["gallery"],
+    ["render"],
+    ["data", "make"],
+    ["data", "check"],
+    ["data", "show"],
+    ["bench", "data"],
+    ["bench", "model"],
+]
 COMMANDS += [["train"], ["evaluate"], ["ask"], ["runs"], ["doctor"], ["import"]]
+COMMANDS += [["bench", "data"], ["bench", "model"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
@@ -337,10 +346,19 @@ def test_the_gallery_page_is_up_to_date():
 
 
 def test_bench_measures_a_row():
-    (row,) = json.loads(run("bench", "data", "--only", "help", "--json").stdout)
+    found = json.loads(run("bench", "data", "--only", "help", "--json").stdout)
+    (row,) = found["rows"]
     assert row["name"] == "help"
     assert row["seconds"] > 0
+    assert row["peak_mib"] > 5
+    assert "commit" in found["where"]
     fails("bench", "data", "--only", "helm", says="did you mean 'help'")
+
+
+def test_bench_says_which_rows_need_a_gpu():
+    assert "quickstart" in run("bench", "model", "--list").stdout
+    done = run("bench", "model", "--only", "step", "--device", "cpu", "--markdown")
+    assert "| one training step, 256 x 256 tokens, 10.6 M parameters, dropout 0.2 | needs a GPU |" in done.stdout
 
 
 # --- streams and signals ------------------------------------------------------------------------------------------

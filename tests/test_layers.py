@@ -7,7 +7,7 @@ import carryon
 
 SOURCE = Path(carryon.__file__).parent
 LAYERS = [
-    {"errors", "rng", "files", "paper"},
+    {"errors", "rng", "files", "paper", "origin"},
     {"config"},
     {"operations", "recipes"},
     {"formats", "sampling", "tokenizers"},

@@ -80,7 +80,7 @@ def test_the_folder_holds_what_it_should(finished):
     result = finished.read_result()
     assert result["steps"] == 30
     assert next(iter(result["evaluations"].values())) is not None
-    assert finished.read_origin()["versions"]["torch"] == torch.__version__
+    assert finished.read_origin()["torch"] == torch.__version__
     assert finished.path.name == finished.config.folder
     before = (finished.path / "result.json").stat().st_mtime_ns
     train(tiny(), finished.path.parent, device="cpu")  # done already: nothing happens
@@ -379,3 +379,63 @@ def test_all_of_this_needs_no_pickle():
     assert loads
     assert all("weights_only=True" in line for line in loads)
     assert not any("torch.save(" in text for text in sources)
+
+
+# --- the real thing, from the command line ------------------------------------------------------------------------
+
+
+def command(*arguments, **environment):
+    settings = [f"{key}={json.dumps(value)}" for key, value in {"num_examples": 300, "num_test": 50}.items()]
+    sets = [part for setting in settings for part in ("--set", f"data.{setting}")]
+    steps = ["--set", "train.steps=20", "--set", "train.eval_every=10", "--set", "evaluations=[{}]"]
+    return subprocess.run(
+        [sys.executable, "-m", "carryon", "train", *sets, *steps, *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+    )
+
+
+def test_metrics_reach_tensorboard_and_wandb(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    root = tmp_path / "runs"
+    done = command("--runs", str(root), "--track", "tensorboard", "--track", "wandb", WANDB_MODE="offline")
+    assert done.returncode == 0, done.stderr
+    run = find_run("quickstart", root)
+    events = EventAccumulator(str(run.path / "tensorboard")).Reload()
+    logged = [(event.step, event.value) for event in events.Scalars("loss")]
+    assert logged == [(row["step"], pytest.approx(row["loss"])) for row in run.metrics()[1:]]
+    assert [event.step for event in events.Scalars("validation")] == [0, 10, 20]
+    (offline,) = (root / "wandb").glob("offline-run-*/*.wandb")
+    assert offline.stat().st_size > 0
+    assert b"validation" in offline.read_bytes()
+
+
+def test_training_goes_on_where_compiling_fails(tmp_path):
+    done = command("--runs", str(tmp_path), "--compile", "on", CXX="/bin/false", TORCHINDUCTOR_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "torch.compile failed here" in done.stderr
+    assert "going on without it" in done.stderr
+    plain = command("--runs", str(tmp_path / "plain"), "--compile", "off")
+    assert plain.returncode == 0
+    assert same(weights(find_run("quickstart", tmp_path)), weights(find_run("quickstart", tmp_path / "plain")))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits a process's memory with ulimit, which Linux honours")
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("train.batch_size=100000", "raise train.accumulation (now 1) or lower train.batch_size"),
+        ("model.width=19998", "lower model.width or model.layers"),
+    ],
+)
+def test_running_out_of_memory_says_what_to_lower(tmp_path, setting, says):
+    small = "--set model.layers=1 --set data.num_examples=500 --set data.num_test=5 --set data.num_validation=5"
+    train = f"{sys.executable} -m carryon train paper-reverse --runs {tmp_path} {small} --set {setting}"
+    line = f"ulimit -v 4500000; OMP_NUM_THREADS=1 exec {train}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("carryon: ")
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr

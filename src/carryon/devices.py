@@ -38,3 +38,16 @@ def describe_device(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{device.type}, {torch.get_num_threads()} threads" if device.type == "cpu" else "Apple GPU"
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that is still to be had on a GPU; what torch holds without using it counts as free."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return int(free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device))
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Memory ran out: on a GPU torch has an error of its own for that, on the CPU only a text."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and "allocate memory" in str(error)
+    )

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from .data import make_rows
+from .devices import free_bytes
 from .errors import BadConfig
 from .formats import Texts
 from .model import Cache, Decoder
@@ -28,8 +29,8 @@ Draft = tuple[Any, Tensor, Tensor]
 
 _LOOK_EVERY = 16
 """Steps between looks at which rows are done: a look waits for the device, a step does not."""
-_CACHE_BYTES = {"cuda": 24 * 2**30, "mps": 2**30, "cpu": 2**28}
-_ROWS_AT_ONCE = {"cuda": 32_768, "mps": 4_096, "cpu": 1_024}
+_CACHE_BYTES = {"mps": 2**30, "cpu": 2**28}
+_ROWS_AT_ONCE = {"mps": 4_096, "cpu": 1_024}
 
 
 class Completer:
@@ -55,7 +56,12 @@ class Completer:
         self.temperature, self.top_k, self.seed = temperature, top_k, seed
         self.precision = precision
         self.device = next(model.parameters()).device
-        self.batch_size = batch_size or _ROWS_AT_ONCE[self.device.type]
+        if self.device.type == "cuda":
+            self._cache_bytes = min(24 * 2**30, free_bytes(self.device) // 3)
+            rows = max(256, self._cache_bytes // (768 * 1024))  # 32,768 rows with 24 GiB
+        else:
+            self._cache_bytes, rows = _CACHE_BYTES[self.device.type], _ROWS_AT_ONCE[self.device.type]
+        self.batch_size = batch_size or rows
         self.crop = crop
         """Cut prompts that leave no room from the left, as the paper's authors did, instead of refusing them."""
         self.remember = remember
@@ -139,7 +145,7 @@ class Completer:
         config = self.model.config
         length = min(config.context, prompt_length + self.max_new_tokens)
         row_bytes = 2 * config.layers * config.width * length * (2 if self.precision != torch.float32 else 4)
-        return max(1, min(self.batch_size, _CACHE_BYTES[self.device.type] // row_bytes))
+        return max(1, min(self.batch_size, self._cache_bytes // row_bytes))
 
     def _generate(self, prompts: list[Any], texts: list[str]) -> list[str]:
         """Completions of one batch, token by token."""

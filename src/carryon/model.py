@@ -39,8 +39,11 @@ class Attention(nn.Module):
 
     def split(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         B, T, D = x_BTD.shape
-        qkv = self.query_key_value(x_BTD).view(B, T, 3, self.heads, D // self.heads).permute(2, 0, 3, 1, 4)
-        return qkv[0], qkv[1], qkv[2]
+        q_BTD, k_BTD, v_BTD = self.query_key_value(x_BTD).chunk(3, dim=-1)
+        q_BHTK, k_BHTK, v_BHTK = (
+            part.view(B, T, self.heads, D // self.heads).transpose(1, 2) for part in (q_BTD, k_BTD, v_BTD)
+        )
+        return q_BHTK, k_BHTK, v_BHTK
 
     def merge(self, x_BHTK: Tensor) -> Tensor:
         B, H, T, K = x_BHTK.shape

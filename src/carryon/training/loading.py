@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from ..config import RunConfig
-from ..devices import pick_device
+from ..devices import is_out_of_memory, pick_device
 from ..errors import OutOfMemory, Unsupported
 from ..model import Decoder
 from ..rng import Label, Stream
@@ -20,7 +20,9 @@ def build_model(config: RunConfig, tokenizer: Tokenizer, device: torch.device) -
     seed_torch("weights", config.seed)
     try:
         return Decoder(config.model, tokenizer.vocab_size).to(device)
-    except torch.OutOfMemoryError:
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
         raise OutOfMemory("the model does not fit the device: lower model.width or model.layers") from None
 
 

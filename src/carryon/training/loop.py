@@ -4,10 +4,6 @@ A run is a function of its config: batches come from (seed, step) and dropout is
 that was killed and resumed goes through the same steps as one that was not.
 """
 
-import importlib.metadata
-import platform
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -17,13 +13,13 @@ from typing import Any
 
 import torch
 
-from .. import __version__
 from ..config import RunConfig
 from ..data import SPLITS, Dataset, make_dataset
 from ..devices import describe_device
 from ..errors import BadRun
 from ..evaluation import describe
 from ..model import Decoder
+from ..origin import origin
 from ..runs import Run, as_arrays
 from ..tokenizers import Characters, Tokenizer, make_tokenizer
 from .asking import Exam, Watch
@@ -65,7 +61,7 @@ def train(
             stepper = Stepper(config, model, feed, team, compile, display)
             progress = Progress.resume(run, model, stepper) or Progress()
             if team.is_first:
-                run.write_origin(origin(team.device))
+                run.write_origin(origin(**_torch_here(team.device)))
                 run.forget_metrics_from(progress.step)
             watch = Watch(config, dataset, tokenizer, model, stepper.precision)
 
@@ -143,31 +139,5 @@ def finish(
     run.drop_state()
 
 
-def origin(device: torch.device) -> dict[str, Any]:
-    """Where and with what a run is done."""
-    packages = ("numpy", "safetensors", "pydantic")
-    return {
-        "commit": _commit(),
-        "versions": {"carryon": __version__, "python": platform.python_version(), "torch": torch.__version__}
-        | {name: importlib.metadata.version(name) for name in packages},
-        "platform": platform.platform(),
-        "device": describe_device(device),
-        "threads": torch.get_num_threads(),
-        "command": sys.argv,
-    }
-
-
-def _commit() -> str | None:
-    """The commit this code stands at, with a + if files were changed since; None outside a repository."""
-    here = Path(__file__).parent
-    try:
-        commit = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
-            cwd=here,
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return commit.stdout.strip() or None
+def _torch_here(device: torch.device) -> dict[str, Any]:
+    return {"torch": torch.__version__, "device": describe_device(device), "threads": torch.get_num_threads()}

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..config import RunConfig, TrainConfig
-from ..devices import describe_device, pick_precision
+from ..devices import describe_device, is_out_of_memory, pick_precision
 from ..errors import OutOfMemory
 from ..model import Decoder, run_block
 from .display import Display
@@ -57,13 +57,14 @@ class Stepper:
         self._set_lr(lr)
         if self._config.model.dropout:
             seed_torch("dropout", self._config.seed, step, self._team.rank)
-        batch = self._feed.batch(step)
         try:
-            self._take(batch)
-        except torch.OutOfMemoryError:
+            self._take(self._feed.batch(step))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
             train = self._config.train
             raise OutOfMemory(
-                f"a batch of {train.batch_size} x {batch[0].shape[1]} tokens does not fit the device "
+                f"a batch of {train.batch_size} rows, {self._feed.tokens_per_step:,} tokens, does not fit the device "
                 f"({describe_device(self._team.device)}): raise train.accumulation (now {train.accumulation}) "
                 "or lower train.batch_size"
             ) from None
@@ -96,10 +97,8 @@ class Stepper:
             return
         try:
             self._ordinary(batch)
-        except torch.OutOfMemoryError:
-            raise
         except Exception as error:
-            if not self._compiled:
+            if not self._compiled or is_out_of_memory(error):
                 raise
             self._display.say(f"torch.compile failed here ({_first_line(error)}): going on without it")
             self._compiled = self._wants_graph = False
@@ -148,9 +147,9 @@ class Stepper:
             with torch.cuda.graph(graph):
                 self._ordinary(self._static)
             self._graph = graph
-        except torch.OutOfMemoryError:
-            raise
         except Exception as error:
+            if is_out_of_memory(error):
+                raise
             self._display.say(f"a CUDA graph could not be recorded ({_first_line(error)}): going on without it")
             self.optimizer.zero_grad(set_to_none=True)
 

@@ -1,0 +1,198 @@
+"""Rows about training, generation and evaluation."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from ...config import RunConfig
+
+Found = dict[str, Any]
+"""What was measured, as text, and whatever numbers are worth keeping."""
+
+
+class Row(NamedTuple):
+    what: str
+    run: Callable[[str], Found]
+    reach: str | None = None
+    needs_gpu: bool = True
+
+
+def _step(config: "RunConfig", device: str, steps: int = 200) -> Found:
+    """Milliseconds a step, after the steps that compile and record."""
+    import torch
+
+    from ...data import make_dataset
+    from ...tokenizers import make_tokenizer
+    from ...training import Silent
+    from ...training.feeds import make_feed
+    from ...training.loading import build_model
+    from ...training.stepper import Stepper
+    from ...training.team import processes
+
+    with processes(device) as team:
+        dataset = make_dataset(config.data)
+        tokenizer = make_tokenizer("characters", (example.text for example in dataset.examples("train")))
+        model = build_model(config, tokenizer, team.device)
+        stepper = Stepper(config, model, make_feed(config, dataset, tokenizer, team), team, "auto", Silent())
+        started = time.perf_counter()
+        for step in range(10):
+            stepper.take(step, 1e-3)
+        torch.cuda.synchronize()
+        first = time.perf_counter() - started
+        started = time.perf_counter()
+        for step in range(10, 10 + steps):
+            stepper.take(step, 1e-3)
+        torch.cuda.synchronize()
+        each = (time.perf_counter() - started) / steps
+    return {"measured": f"{1000 * each:.2f} ms (the first ten steps: {first:.1f} s)", "ms": 1000 * each, "first": first}
+
+
+def _short_step(device: str) -> Found:
+    from ...recipes import paper
+
+    return _step(paper("reverse"), device)
+
+
+def _long_step(device: str) -> Found:
+    from ...recipes import paper
+
+    return _step(paper("detailed_scratchpad", 1_000), device)
+
+
+WATCHED = 'watch=[{problems="test"},{problems="train"}]'
+
+
+def _whole_run(device: str) -> Found:
+    """The command as a person would type it, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        seconds, result = _train(
+            ["paper-reverse", "--set", "train.eval_every=250", "--set", WATCHED, "--runs", folder, "--device", device]
+        )
+    right = next(iter(result["evaluations"].values()))
+    text = f"{seconds:.1f} s (steps and compiling {result['training_seconds']:.1f} s), {right:.2%} right"
+    return {"measured": text, "seconds": seconds, "result": result}
+
+
+def _train(arguments: list[str]) -> tuple[float, Any]:
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "carryon", "train", *arguments, "--json"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return time.perf_counter() - started, json.loads(done.stdout)
+
+
+def _generate(device: str) -> Found:
+    """Weights do not matter to the speed, so the untrained model writes 258 tokens for each prompt."""
+    from ...data import make_dataset
+    from ...devices import pick_device, pick_precision
+    from ...generation import Completer
+    from ...recipes import paper
+    from ...tokenizers import make_tokenizer
+    from ...training.loading import build_model
+
+    config = paper("detailed_scratchpad", 1_000)
+    dataset, where = make_dataset(config.data), pick_device(device)
+    tokenizer = make_tokenizer("ascii")
+    model = build_model(config, tokenizer, where)
+    prompts = [example.prompt for example in dataset.examples("test")]
+    complete = Completer(model, tokenizer, lambda text: False, 258, precision=pick_precision("auto", where))
+    seconds = []
+    for _ in range(3):
+        started = time.perf_counter()
+        complete(prompts)
+        seconds.append(time.perf_counter() - started)
+    text = f"{min(seconds):.1f} to {max(seconds):.1f} s ({len(seconds)} times)"
+    return {"measured": text, "seconds": seconds}
+
+
+def _sums(device: str) -> Found:
+    """A model that adds, trained first (not counted), is asked every sum: right answers are the fast ones."""
+    from ...config import EvaluationConfig, StopConfig
+    from ...data import make_dataset
+    from ...devices import pick_device, pick_precision
+    from ...recipes import paper
+    from ...training import Exam, load_model, train
+
+    recipe = paper("reverse")
+    stop = StopConfig(accuracy=0.999, hold=2)
+    config = recipe.model_copy(
+        update={"train": recipe.train.model_copy(update={"stop": stop, "batch_size": 64}), "evaluations": ()}
+    )
+    where = pick_device(device)
+    with tempfile.TemporaryDirectory() as folder:
+        run = train(config, Path(folder), device=device)
+        model, tokenizer = load_model(run, where)
+        dataset = make_dataset(config.data)
+        seconds = []
+        for _ in range(3):
+            started = time.perf_counter()
+            question = EvaluationConfig(problems="exhaustive")
+            result, _ = Exam(question, dataset, model, tokenizer, pick_precision("auto", where)).ask()
+            seconds.append(time.perf_counter() - started)
+    text = f"{min(seconds):.1f} to {max(seconds):.1f} s ({len(seconds)} times), {result['right']:,} right"
+    return {"measured": text, "seconds": seconds, "right": result["right"]}
+
+
+def _quickstart(device: str) -> Found:
+    runs = []
+    for seed in range(3):
+        with tempfile.TemporaryDirectory() as folder:
+            _, result = _train(["--runs", folder, "--seed", str(seed), "--device", device])
+            (evaluation,) = Path(folder).glob("*/evaluations/*.json")
+            runs.append((result["training_seconds"], json.loads(evaluation.read_text())))
+    trained = ", ".join(f"{seconds:.1f}" for seconds, _ in runs)
+    right = ", ".join(f"{evaluation['right']:,}" for _, evaluation in runs)
+    asked = ", ".join(f"{evaluation['seconds']:.1f}" for _, evaluation in runs)
+    text = f"trained in {trained} s; right of all 1,000,000: {right}, asked in {asked} s (seeds 0, 1, 2)"
+    return {"measured": text, "runs": [(seconds, e["right"], e["seconds"]) for seconds, e in runs]}
+
+
+ROWS = {
+    "quickstart": Row(
+        "the quick start, then all 1,000,000 sums", _quickstart, "90 s, 99.9 %, 60 s, 1536 MiB", needs_gpu=False
+    ),
+    "step": Row("one training step, 256 x 256 tokens, 10.6 M parameters, dropout 0.2", _short_step),
+    "long-step": Row("one training step, 16 x 1,024 tokens", _long_step),
+    "generate": Row("10,000 prompts completed with 258 tokens each", _generate, "15 s"),
+    "sums": Row("all 1,000,000 three-digit sums, reverse, 10.6 M parameters", _sums, "10 s"),
+    "run": Row(
+        "train paper-reverse, 5,000 steps with 21 evaluations on 10,000 + 10,000 problems, command to result",
+        _whole_run,
+        "120 s",
+    ),
+}
+
+
+def measure(name: str, device: str) -> Found:
+    """One row, in a process of its own."""
+    command = [sys.executable, "-m", "carryon.cli.bench.model", name, device]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        return {"on": "", "measured": f"failed: {reason}", "peak_mib": 0.0}
+    found: Found = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _measure_here(name: str, device: str) -> None:
+    from ...devices import describe_device, pick_device
+    from .memory import peak_mib
+
+    picked = pick_device(device)
+    if ROWS[name].needs_gpu and picked.type != "cuda":
+        found: Found = {"measured": "needs a GPU"}
+    else:
+        found = ROWS[name].run(device)
+    import torch
+
+    on = f"{describe_device(picked)}, torch {torch.__version__}"
+    print(json.dumps({"on": on, **found, "peak_mib": peak_mib()}))
+
+
+if __name__ == "__main__":
+    _measure_here(sys.argv[1], sys.argv[2])
