@@ -255,6 +255,14 @@ class EvaluationConfig(Config):
     """exhaustive: every problem of the domain, told apart by whether training saw it."""
     limit: int | None = Field(default=None, ge=1)
     """At most this many."""
+    part: int = Field(default=0, ge=0)
+    """Which of the run's data sets: 0 is `data`, 1 the first of `mix`, and so on."""
+    data: DataConfig | None = None
+    """Ask problems of another data set instead: more digits, say. Those that training saw are left out …"""
+    seen: bool = False
+    """… unless this is set."""
+    listed: tuple[str, ...] = ()
+    """Ask just these, such as 8465+3541."""
     prefix: str = ""
     """Text in front of every prompt."""
     examples: int = Field(default=0, ge=0, le=100)
@@ -263,6 +271,12 @@ class EvaluationConfig(Config):
     """Give those examples wrong answers."""
     example_set: int = Field(default=0, ge=0)
     """Which ones."""
+    examples_part: int | None = Field(default=None, ge=0)
+    """The data set they come from; None: the one that is asked."""
+    shown: tuple[str, ...] = ()
+    """Problems written out in full in front of every prompt, such as 8465+3541."""
+    given_lines: int = 0
+    """Lines of the right completion that are given; -1: all but the last."""
     corrupt: Literal["none", "random", "precise"] = "none"
     """Give the model two wrong digits of the answer, random ones or the second off by one, and score its third."""
     temperature: float = Field(default=0.0, ge=0)
@@ -280,6 +294,8 @@ class RunConfig(Config):
     """One training run, complete."""
 
     data: DataConfig = DataConfig()
+    mix: tuple[DataConfig, ...] = ()
+    """More data sets to train on together with `data`, in one shuffled stream."""
     tokenizer: TokenizerName = "characters"
     model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()
@@ -300,6 +316,23 @@ class RunConfig(Config):
             raise ValueError(f"name {self.name!r} cannot name a folder: use letters, digits, '.', '_' and '-'")
         return self
 
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> Self:
+        if self.mix and self.train.endless:
+            raise ValueError("train.endless goes with one data set: leave mix out")
+        for question in (*self.evaluations, *self.watch):
+            if max(question.part, question.examples_part or 0) > len(self.mix):
+                raise ValueError(
+                    f"an evaluation asks for part {max(question.part, question.examples_part or 0)}, "
+                    f"but there are parts 0 to {len(self.mix)}"
+                )
+        return self
+
+    @property
+    def parts(self) -> tuple[DataConfig, ...]:
+        """All data sets."""
+        return (self.data, *self.mix)
+
     @property
     def hash(self) -> str:
         return config_hash(self, leave_out={"name", "evaluations", "watch"})
@@ -308,6 +341,40 @@ class RunConfig(Config):
     def folder(self) -> str:
         return f"{self.name}-{self.hash}"
 
+
+class CompletionConfig(Config):
+    """Trials of matrix completion on the table of sums."""
+
+    kind: Literal["matrix completion"]
+    method: Literal["as_published", "sums", "nuclear_norm"]
+    n: int = Field(ge=2, le=10_000)
+    """The table is n x n."""
+    revealed: int = Field(ge=0)
+    trials: int = Field(default=100, ge=1, le=100_000)
+    data: DataConfig | None = None
+    """Reveal the training examples of this data set instead of drawing trials."""
+    seed: int = 0
+
+    @property
+    def hash(self) -> str:
+        return config_hash(self)
+
+
+class EnumerationConfig(Config):
+    """A lemma checked on every case there is."""
+
+    kind: Literal["enumeration"]
+    lemma: Literal["first digit needs every digit", "lowest digit first needs three inputs"]
+    base: int = Field(default=10, ge=2, le=10)
+    digits: int = Field(ge=1, le=8)
+    seed: int = 0
+
+    @property
+    def hash(self) -> str:
+        return config_hash(self)
+
+
+AnyRun = RunConfig | CompletionConfig | EnumerationConfig
 
 SCHEMA = 1
 """Part of every hash: goes up when the same config comes to mean something else."""

@@ -41,6 +41,8 @@ Counts = dict[str, list[int]]
 
 TOLERANCES = {"0": 0, "5e-4": 5, "5e-3": 50}
 """For sine and square root, in ten-thousandths."""
+_BIN = 200
+"""Their true outputs are counted in bins this wide, in ten-thousandths, named by their middle."""
 _CHUNK = 262_144
 
 
@@ -205,24 +207,30 @@ def score(
     complete: Complete,
     *,
     prefix: str = "",
+    given_lines: int = 0,
     slices: Slices | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Report:
-    """Ask what is on the sheets and score what comes back."""
+    """Ask what is on the sheets and score what comes back.
+
+    `given_lines` of each right completion are put behind the prompt; negative: all but so many.
+    """
     report = Report()
     for sheet in sheets:
-        _score(report, sheet, complete, prefix, slices)
+        _score(report, sheet, complete, prefix, given_lines, slices)
         if tick:
             tick(report.count)
     return report
 
 
-def _score(report: Report, sheet: Sheet, complete: Complete, prefix: str, slices: Slices | None) -> None:
+def _score(
+    report: Report, sheet: Sheet, complete: Complete, prefix: str, given_lines: int, slices: Slices | None
+) -> None:
     # A completion that is the example's own reads as its answer: that is the law of every format.
     right = np.zeros(len(sheet), bool)
-    if isinstance(complete, Confirm):
+    if isinstance(complete, Confirm) and not given_lines:
         right |= complete.confirm(sheet.texts, prefix)
-    written = _write_rest(sheet, np.flatnonzero(~right).tolist(), complete, prefix)
+    written = _write_rest(sheet, np.flatnonzero(~right).tolist(), complete, prefix, given_lines)
     for index, (example, _, answer) in written.items():
         right[index] = answer == example.answer
     report.right += int(right.sum())
@@ -255,13 +263,15 @@ Written = dict[int, tuple[Example, str, str | None]]
 """By its place on the sheet: the example, what was written, and the answer read from it."""
 
 
-def _write_rest(sheet: Sheet, rest: list[int], complete: Complete, prefix: str) -> Written:
+def _write_rest(sheet: Sheet, rest: list[int], complete: Complete, prefix: str, given_lines: int) -> Written:
     """Have the completions written that were not confirmed."""
     examples = sheet.examples if len(rest) == len(sheet) else [sheet.format.write(sheet.problems[i]) for i in rest]
-    prompts = [prefix + example.prompt for example in examples]
+    given = ["".join(example.completion.splitlines(keepends=True)[:given_lines]) for example in examples]
+    prompts = [prefix + example.prompt + start for example, start in zip(examples, given, strict=True)]
     completions = complete(prompts) if prompts else []
     if len(completions) != len(prompts):
         raise BadInput(f"{len(prompts)} prompts were given {len(completions)} completions: one for each is needed")
+    completions = [start + completion for start, completion in zip(given, completions, strict=True)]
     return {
         index: (example, completion, sheet.format.read(completion))
         for index, example, completion in zip(rest, examples, completions, strict=True)
@@ -287,8 +297,11 @@ def _add_tolerances(report: Report, sheet: Sheet, written: Written) -> None:
         answer = written[index][2] if index in written else example.answer
         truth, given = parse_decimal(problem.answer), _ten_thousandths(answer)
         assert truth is not None
+        middle = f"{(truth // _BIN + 0.5) * _BIN / 10_000:.2f}"
         for name, tolerance in TOLERANCES.items():
-            report.add_counts("tolerance", name, int(given is not None and abs(given - truth) <= tolerance), 1)
+            good = int(given is not None and abs(given - truth) <= tolerance)
+            report.add_counts("tolerance", name, good, 1)
+            report.add_counts(f"output within {name}", middle, good, 1)
 
 
 def _ten_thousandths(answer: str | None) -> float | None:
@@ -336,6 +349,18 @@ def describe(question: EvaluationConfig) -> str:
     parts = [{"exhaustive": "every problem there is"}.get(question.problems, f"the {question.problems} set")]
     if question.prefix:
         parts.append(f"after {question.prefix!r}")
+    if question.listed:
+        parts = [", ".join(question.listed)]
+    elif question.data is not None:
+        other = question.data
+        what = f"{other.digits}-digit {other.operation}" if other.is_integer else other.operation
+        parts = [
+            {"exhaustive": f"every {what} problem"}.get(question.problems, f"the {question.problems} set of {what}")
+        ]
+    if question.shown:
+        parts.append(f"after {' and '.join(question.shown)} worked out")
+    if question.given_lines:
+        parts.append(f"with {question.given_lines} lines given")
     if question.examples:
         parts.append(f"after {question.examples} {'wrong ' * question.wrong_examples}examples")
     if question.corrupt != "none":

@@ -79,12 +79,12 @@ def _ask(found: Any, question: Any, file: Path | None, failures: Path | None, de
 
     model, tokenizer = load_model(found, device)
     where = next(model.parameters()).device
-    dataset = make_dataset(found.config.data, found.config.seed)
+    parts = [make_dataset(data, found.config.seed) for data in found.config.parts]
     listed = None
     if file is not None:
         with open(file, encoding="utf-8") as lines:
             listed = read_problems(lines, str(file), found.config.data.base)[: question.limit]
-    exam = Exam(question, dataset, model, tokenizer, pick_precision(precision, where), problems=listed)
+    exam = Exam(question, parts, model, tokenizer, pick_precision(precision, where), problems=listed)
     started = time.monotonic()
     with progress(len(exam.problems), "problems asked") as advance:
         result, report = exam.ask(tick=lambda done: advance(done, found.path.name))

@@ -6,7 +6,7 @@ from .dataset import Dataset, make_dataset
 from .forms import FORMS
 from .manifest import Manifest, count_strata
 from .sources import Fresh, Mixture, Passages, Repeated, Source
-from .splits import SPLITS, Endless, Splits, draw_held_out, make_splits
+from .splits import SPLITS, Endless, Splits, domain_of, draw_held_out, make_splits
 from .store import read_manifest, refuse_existing, write_dataset
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Windows",
     "check_dataset",
     "count_strata",
+    "domain_of",
     "draw_held_out",
     "make_dataset",
     "make_rows",

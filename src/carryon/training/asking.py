@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..config import EvaluationConfig, RunConfig
-from ..data import Dataset
+from ..config import DataConfig, EvaluationConfig, RunConfig
+from ..data import Dataset, domain_of, draw_held_out
 from ..errors import Unsupported
-from ..evaluation import Report, evaluate_corrupted, exemplars, make_sheets, score, slices_of
+from ..evaluation import Report, evaluate_corrupted, exemplars, make_sheets, read_problems, score, slices_of
+from ..formats import Format, make_format
 from ..generation import Completer
 from ..model import Decoder
-from ..operations import Problem, Problems
+from ..operations import Domain, Operation, Problem, Problems
 from ..tokenizers import Tokenizer
 from .progress import Progress
 from .stepper import Stepper, lr_at
@@ -27,7 +28,7 @@ class Exam:
     def __init__(
         self,
         question: EvaluationConfig,
-        dataset: Dataset,
+        parts: Sequence[Dataset],
         model: Decoder,
         tokenizer: Tokenizer,
         precision: torch.dtype = torch.float32,
@@ -35,22 +36,23 @@ class Exam:
         problems: Sequence[Problem] | None = None,
         again: bool = False,
     ) -> None:
-        self.question, self._dataset = question, dataset
-        self.problems = problems_of(question, dataset) if problems is None else problems
-        self._prefix = question.prefix + exemplars(
-            dataset, question.examples, question.example_set, question.wrong_examples
-        )
-        sheets = make_sheets(self.problems, dataset.format)
+        self.question, self._part = question, parts[question.part]
+        self._format = self._part.format if question.data is None else make_format(question.data.format)
+        self.problems = problems_of(question, self._part) if problems is None else problems
+        self._prefix = _prefix(question, parts, self._format)
+        sheets = make_sheets(self.problems, self._format)
         self._sheets = list(sheets) if again else sheets
-        samples = [*dataset.problems("test")[:500], *islice(self.problems, 500)]
-        longest = max((len(tokenizer.encode(dataset.format.write(p).completion)) for p in samples), default=8)
-        plain = question.corrupt == "none"
+        samples = [self._format.write(problem).completion for problem in islice(self.problems, 500)]
+        if question.data is None and not question.listed:
+            samples += [self._format.write(problem).completion for problem in self._part.problems("test")[:500]]
+        longest = max((len(tokenizer.encode(text)) for text in samples), default=8)
+        whole = question.corrupt == "none"
         self._complete = Completer(
             model,
             tokenizer,
-            dataset.format.finished if plain else bool,
+            self._format.finished if whole else bool,
             # Room for answers that go astray; what is longer is unfinished, and wrong.
-            longest + longest // 4 + 8 if plain else 1,
+            longest + longest // 4 + 8 if whole else 1,
             temperature=question.temperature,
             top_k=question.top_k,
             seed=question.seed,
@@ -63,12 +65,14 @@ class Exam:
         self, *, slices: bool = True, tick: Callable[[int], None] | None = None
     ) -> tuple[dict[str, Any], Report | None]:
         """What is stored of the answer, and the full report."""
-        question, dataset = self.question, self._dataset
+        question = self.question
         if question.corrupt != "none":
-            found = evaluate_corrupted(self.problems, dataset.format, self._complete, question.corrupt, question.seed)
+            found = evaluate_corrupted(self.problems, self._format, self._complete, question.corrupt, question.seed)
             return found, None
-        parts = slices_of(dataset) if slices else None
-        report = score(self._sheets, self._complete, prefix=self._prefix, slices=parts, tick=tick)
+        parts = slices_of(self._part) if slices else None
+        report = score(
+            self._sheets, self._complete, prefix=self._prefix, given_lines=question.given_lines, slices=parts, tick=tick
+        )
         return report.as_dict(), report
 
 
@@ -76,39 +80,86 @@ class Watch:
     """Evaluates while training goes on."""
 
     def __init__(
-        self, config: RunConfig, dataset: Dataset, tokenizer: Tokenizer, model: Decoder, precision: torch.dtype
+        self,
+        config: RunConfig,
+        parts: Sequence[Dataset],
+        tokenizer: Tokenizer,
+        model: Decoder,
+        precision: torch.dtype,
     ) -> None:
         self._config = config
-        questions = {_watch_name(question): question for question in config.watch}
-        if dataset.size("validation"):
-            questions = {"validation": EvaluationConfig(problems="validation")} | questions
-        self._exams = {
-            name: Exam(question, dataset, model, tokenizer, precision, again=True)
-            for name, question in questions.items()
-        }
+
+        def exam(question: EvaluationConfig) -> Exam:
+            return Exam(question, parts, model, tokenizer, precision, again=True)
+
+        self._validation = [
+            exam(EvaluationConfig(problems="validation", part=number))
+            for number, part in enumerate(parts)
+            if part.size("validation")
+        ]
+        self._exams = {watch_name(question): exam(question) for question in config.watch}
 
     def look(self, progress: Progress, stepper: Stepper) -> dict[str, Any]:
         row: dict[str, Any] = {"step": progress.step, "seconds": round(progress.seconds, 3)}
         row["lr"] = lr_at(progress.step, self._config.train)
         row["loss"] = stepper.mean_loss()
+        if self._validation:  # of several data sets: the mean over them
+            row["validation"] = sum(_accuracy(exam) for exam in self._validation) / len(self._validation)
         for name, exam in self._exams.items():
-            result, _ = exam.ask(slices=False)
-            row[name] = float(result["accuracy" if "accuracy" in result else "exact"])
+            row[name] = _accuracy(exam)
         return row
 
 
-def _watch_name(question: EvaluationConfig) -> str:
+def _accuracy(exam: Exam) -> float:
+    result, _ = exam.ask(slices=False)
+    return float(result["accuracy" if "accuracy" in result else "exact"])
+
+
+def watch_name(question: EvaluationConfig) -> str:
+    """What a question's column of the metrics is called."""
     return question.problems if question == EvaluationConfig(problems=question.problems) else question.hash
 
 
-def problems_of(question: EvaluationConfig, dataset: Dataset) -> Problems:
+def _prefix(question: EvaluationConfig, parts: Sequence[Dataset], format: Format) -> str:
+    """All that stands in front of the prompts."""
+    part = question.part if question.examples_part is None else question.examples_part
+    examples = exemplars(parts[part], question.examples, question.example_set, question.wrong_examples)
+    shown = (format.write(problem).text for problem in read_problems(question.shown, "shown"))
+    return question.prefix + examples + "".join(shown)
+
+
+def problems_of(question: EvaluationConfig, part: Dataset) -> Sequence[Problem]:
     """The problems a question is about."""
+    if question.listed:
+        return read_problems(question.listed, "listed", part.splits.operation.base)
+    splits = part.splits
+    if question.data is not None:
+        return other_problems(question, question.data, part)[: question.limit]
     if question.problems != "exhaustive":
-        return dataset.problems(question.problems)[: question.limit]
-    splits = dataset.splits
-    if splits.domain.size > EXHAUSTIVE_LIMIT:
+        return part.problems(question.problems)[: question.limit]
+    return every_problem(splits.operation, splits.domain)[: question.limit]
+
+
+def other_problems(question: EvaluationConfig, data: DataConfig, part: Dataset) -> Problems:
+    """Problems of another data set, without those that training saw unless they are wanted."""
+    operation, domain = domain_of(data)
+    if question.problems == "exhaustive":
+        problems = every_problem(operation, domain)
+    elif question.problems == "train":
+        raise Unsupported("another data set has no training problems here: ask its test or validation set")
+    else:
+        held_out = draw_held_out(data)
+        problems = Problems(operation, domain, getattr(held_out, question.problems))
+    if question.seen or operation != part.splits.operation:
+        return problems
+    seen = slices_of(part)(problems)["seen in training"]
+    return Problems(operation, domain, problems.codes[~seen])
+
+
+def every_problem(operation: Operation, domain: Domain) -> Problems:
+    if domain.size > EXHAUSTIVE_LIMIT:
         raise Unsupported(
-            f"an exhaustive evaluation of {splits.domain.size:,} problems would take too long: "
+            f"an exhaustive evaluation of {domain.size:,} problems would take too long: "
             f"at most {EXHAUSTIVE_LIMIT:,}; choose the test set"
         )
-    return Problems(splits.operation, splits.domain, np.arange(splits.domain.size)[: question.limit])
+    return Problems(operation, domain, np.arange(domain.size))

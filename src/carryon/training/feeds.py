@@ -3,6 +3,7 @@
 Shapes: B rows, T tokens, N examples.
 """
 
+from collections.abc import Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -13,6 +14,8 @@ from torch import Tensor
 from ..config import ModelConfig, RunConfig
 from ..data import Dataset, Fresh, FreshWindows, Repeated, RowBatches, Windows, make_rows, pack
 from ..errors import BadConfig
+from ..formats import Example
+from ..rng import Stream
 from ..tokenizers import Tokenizer
 from .team import Team
 
@@ -54,8 +57,7 @@ class RowFeed:
 
     _STEPS_AT_ONCE = 256
 
-    def __init__(self, dataset: Dataset, tokenizer: Tokenizer, config: RunConfig, team: Team) -> None:
-        examples = list(dataset.examples("train"))
+    def __init__(self, examples: Sequence[Example], tokenizer: Tokenizer, config: RunConfig, team: Team) -> None:
         rows = make_rows(examples, tokenizer, loss=config.train.loss)
         _check_context(rows.tokens_BT.shape[1] - 1, config.model)
         self._tokens_NT = torch.from_numpy(rows.tokens_BT).to(team.device)
@@ -96,7 +98,15 @@ class FreshFeed:
         return inputs, targets, mask
 
 
-def make_feed(config: RunConfig, dataset: Dataset, tokenizer: Tokenizer, team: Team) -> Feed:
+def training_examples(parts: Sequence[Dataset], seed: int) -> list[Example]:
+    """All training examples; those of several data sets are shuffled together."""
+    examples = [example for part in parts for example in part.examples("train")]
+    if len(parts) == 1:
+        return examples
+    return [examples[index] for index in Stream("mix", seed).permutation(len(examples)).tolist()]
+
+
+def make_feed(config: RunConfig, parts: Sequence[Dataset], tokenizer: Tokenizer, team: Team) -> Feed:
     train, context = config.train, config.model.context
     if train.batch_size % (team.size * train.accumulation):
         raise BadConfig(
@@ -106,15 +116,15 @@ def make_feed(config: RunConfig, dataset: Dataset, tokenizer: Tokenizer, team: T
     if train.endless:
         source = Fresh(config.data, config.seed)
         if train.packing == "rows":
-            longest = max(len(tokenizer.encode(e.text)) for e in dataset.examples("train"))
+            longest = max(len(tokenizer.encode(e.text)) for e in parts[0].examples("train"))
             _check_context(longest - 1, config.model)
             rows = RowBatches(source, tokenizer, longest, train.batch_size, train.loss)
             return FreshFeed(rows, train.batch_size, longest - 1, team)
         fresh = FreshWindows(source, tokenizer, context, train.batch_size, config.seed)
         return FreshFeed(fresh, train.batch_size, context, team)
     if train.packing == "rows":
-        return RowFeed(dataset, tokenizer, config, team)
-    tokens = pack(dataset.examples("train"), tokenizer)
+        return RowFeed(training_examples(parts, config.seed), tokenizer, config, team)
+    tokens = pack(training_examples(parts, config.seed), tokenizer)
     return StreamFeed(Windows(tokens, context, train.batch_size, config.seed), context, train.batch_size, team)
 
 

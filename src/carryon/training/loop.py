@@ -5,7 +5,7 @@ that was killed and resumed goes through the same steps as one that was not.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
@@ -52,18 +52,18 @@ def train(
             return run
         with run.locked() if team.is_first else nullcontext(), clean_stop() as stopping:
             started = time.monotonic()
-            dataset = make_dataset(config.data, config.seed)
-            tokenizer = make_tokenizer(config.tokenizer, _texts(config, dataset))
+            parts = [make_dataset(data, config.seed) for data in config.parts]
+            tokenizer = make_tokenizer(config.tokenizer, _texts(config, parts))
             model = build_model(config, tokenizer, team.device)
             if parent is not None:
                 load_weights(model, tokenizer, parent)
-            feed = make_feed(config, dataset, tokenizer, team)
+            feed = make_feed(config, parts, tokenizer, team)
             stepper = Stepper(config, model, feed, team, compile, display)
             progress = Progress.resume(run, model, stepper) or Progress()
             if team.is_first:
                 run.write_origin(origin(**_torch_here(team.device)))
                 run.forget_metrics_from(progress.step)
-            watch = Watch(config, dataset, tokenizer, model, stepper.precision)
+            watch = Watch(config, parts, tokenizer, model, stepper.precision)
 
             while True:
                 if progress.step % config.train.eval_every == 0 or progress.step == config.train.steps:
@@ -86,25 +86,26 @@ def train(
                         raise Interrupted(f"stopped at step {progress.step:,}; the same command goes on from there")
 
             if team.is_first:
-                finish(run, config, progress, dataset, tokenizer, model, stepper, time.monotonic() - started, display)
+                finish(run, config, progress, parts, tokenizer, model, stepper, time.monotonic() - started, display)
         team.wait()
     return run
 
 
-def _texts(config: RunConfig, dataset: Dataset) -> Iterator[str]:
+def _texts(config: RunConfig, parts: Sequence[Dataset]) -> Iterator[str]:
     """What a vocabulary of characters is made of: enough examples to have met every character."""
     if config.tokenizer != "characters":
         return
-    for split in SPLITS:
-        for example in islice(dataset.examples(split), 20_000):
-            yield example.text
+    for part in parts:
+        for split in SPLITS:
+            for example in islice(part.examples(split), 20_000):
+                yield example.text
 
 
 def finish(
     run: Run,
     config: RunConfig,
     progress: Progress,
-    dataset: Dataset,
+    parts: Sequence[Dataset],
     tokenizer: Tokenizer,
     model: Decoder,
     stepper: Stepper,
@@ -118,7 +119,7 @@ def finish(
     for question in config.evaluations:
         display.say(f"evaluating: {describe(question)}")
         started = time.monotonic()
-        exam = Exam(question, dataset, model, tokenizer, stepper.precision)
+        exam = Exam(question, parts, model, tokenizer, stepper.precision)
         result, _ = exam.ask(tick=lambda done: display.say(f"  {done:,} asked"))
         result |= {"config": question.model_dump(mode="json"), "seconds": round(time.monotonic() - started, 3)}
         run.write_evaluation(question.hash, result)
@@ -131,7 +132,7 @@ def finish(
             "training_seconds": round(stepper.seconds, 3),
             "command_seconds": round(seconds, 3),
             "parameters": model.num_parameters,
-            "trained_on": dataset.size("train"),
+            "trained_on": sum(part.size("train") for part in parts),
             "device": describe_device(next(model.parameters()).device),
             "evaluations": {name: result.get("accuracy", result.get("exact")) for name, result in results.items()},
         }

@@ -39,7 +39,7 @@ def _step(config: "RunConfig", device: str, steps: int = 200) -> Found:
         dataset = make_dataset(config.data)
         tokenizer = make_tokenizer("characters", (example.text for example in dataset.examples("train")))
         model = build_model(config, tokenizer, team.device)
-        stepper = Stepper(config, model, make_feed(config, dataset, tokenizer, team), team, "auto", Silent())
+        stepper = Stepper(config, model, make_feed(config, [dataset], tokenizer, team), team, "auto", Silent())
         started = time.perf_counter()
         for step in range(10):
             stepper.take(step, 1e-3)
@@ -132,7 +132,7 @@ def _sums(device: str) -> Found:
         for _ in range(3):
             started = time.perf_counter()
             question = EvaluationConfig(problems="exhaustive")
-            result, _ = Exam(question, dataset, model, tokenizer, pick_precision("auto", where)).ask()
+            result, _ = Exam(question, [dataset], model, tokenizer, pick_precision("auto", where)).ask()
             seconds.append(time.perf_counter() - started)
     text = f"{min(seconds):.1f} to {max(seconds):.1f} s ({len(seconds)} times), {result['right']:,} right"
     return {"measured": text, "seconds": seconds, "right": result["right"]}
