@@ -7,8 +7,8 @@ import carryon
 
 SOURCE = Path(carryon.__file__).parent
 LAYERS = [
-    {"errors", "rng", "files", "paper", "origin"},
-    {"config"},
+    {"errors", "rng", "files", "paper", "origin", "results", "lemmas"},
+    {"config", "matrix_completion"},
     {"operations", "recipes"},
     {"formats", "sampling", "tokenizers"},
     {"data"},
@@ -18,7 +18,9 @@ LAYERS = [
     {"generation"},
     {"evaluation"},
     {"interop"},
-    {"training"},
+    {"training", "reports"},
+    {"experiments", "execution"},
+    {"planning"},
     {"cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

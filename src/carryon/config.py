@@ -34,7 +34,14 @@ FormatName = Literal[
     "hosted_detailed_scratchpad",
 ]
 SamplerName = Literal[
-    "uniform", "balanced_digits", "balanced_carries", "balanced", "balanced_lengths", "equal_lengths", "revealed"
+    "uniform",
+    "full_length",
+    "balanced_digits",
+    "balanced_carries",
+    "balanced",
+    "balanced_lengths",
+    "equal_lengths",
+    "revealed",
 ]
 TokenizerName = Literal["characters", "ascii", "gpt2"]
 PositionName = Literal["learned", "sinusoidal", "none", "rotary"]
@@ -128,8 +135,8 @@ class DataConfig(Config):
     """None: 10,000, or 60 % of a domain too small for that."""
     num_validation: int | None = Field(default=None, ge=0, le=MAX_EXAMPLES)
     """None: 1,000, or 10 % of a domain too small for that."""
-    test_sampler: Literal["uniform", "equal_lengths"] = "uniform"
-    """equal_lengths: as many test problems of every length, for length generalization."""
+    test_sampler: Literal["uniform", "equal_lengths", "full_length"] = "uniform"
+    """equal_lengths: as many test problems of every length; full_length: only such as have all digits."""
     split_seed: int = Field(default=0, ge=0)
     """Which test and validation sets. The training sample has its own seed, which belongs to the run."""
 
@@ -288,6 +295,11 @@ class EvaluationConfig(Config):
     @property
     def hash(self) -> str:
         return config_hash(self)
+
+    @property
+    def column(self) -> str:
+        """What its column is called where it is asked along the way."""
+        return self.problems if self == EvaluationConfig(problems=self.problems) else self.hash
 
 
 class RunConfig(Config):

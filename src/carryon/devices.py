@@ -40,6 +40,12 @@ def describe_device(device: torch.device) -> str:
     return f"{device.type}, {torch.get_num_threads()} threads" if device.type == "cpu" else "Apple GPU"
 
 
+def finish_work(device: torch.device) -> None:
+    """Wait until a device has done all it was given: its queue makes timings lie."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def free_bytes(device: torch.device) -> int:
     """Memory that is still to be had on a GPU; what torch holds without using it counts as free."""
     free, _ = torch.cuda.mem_get_info(device)

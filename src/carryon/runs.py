@@ -60,6 +60,11 @@ class Run:
     def is_done(self) -> bool:
         return (self.path / "result.json").exists()
 
+    def start_again(self) -> None:
+        """Forget that it was done, and how far it had come."""
+        (self.path / "result.json").unlink(missing_ok=True)
+        self.drop_state()
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Only one process at a time may train in a folder."""

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ..errors import CarryonError
-from . import ask, bench, data, doctor, evaluate, gallery, importing, render, runs, train
+from . import ask, bench, data, doctor, evaluate, gallery, importing, render, reproduce, runs, train
 
 app = typer.Typer(
     help="A laboratory for teaching arithmetic to small transformers.",
@@ -26,6 +26,8 @@ app.command("train")(train.train)
 app.command("runs")(runs.runs)
 app.command("evaluate")(evaluate.evaluate)
 app.command("ask")(ask.ask)
+app.command("experiments")(reproduce.experiments)
+app.command("reproduce")(reproduce.reproduce)
 app.command("doctor")(doctor.doctor)
 app.command("import")(importing.import_)
 app.add_typer(data.app, name="data")

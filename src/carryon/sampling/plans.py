@@ -61,6 +61,12 @@ def uniform(domain: Domain, operation: Operation, digits: int) -> Plan:
     return Plan(strata, lambda size, capacity: {"all": min(size, capacity["all"])})
 
 
+def full_length(domain: Domain, operation: Operation, digits: int) -> Plan:
+    """Every problem whose longer operand has all digits, with the same probability."""
+    strata = Strata({"all": longest(_pairs(domain), digits, digits)}, whole(domain).label)
+    return Plan(strata, lambda size, capacity: {"all": min(size, capacity["all"])})
+
+
 def revealed(domain: Domain, operation: Operation, digits: int) -> Plan:
     """Entries of the n x n table, uniformly: the domain is the table."""
     return uniform(domain, operation, digits)
@@ -243,6 +249,7 @@ def _few_digits(digits: int, most: int, instead: str) -> int:
 
 SAMPLERS: dict[str, Callable[[Domain, Operation, int], Plan]] = {
     "uniform": uniform,
+    "full_length": full_length,
     "balanced_digits": balanced_digits,
     "balanced_carries": balanced_carries,
     "balanced": balanced,

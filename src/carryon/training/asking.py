@@ -97,7 +97,7 @@ class Watch:
             for number, part in enumerate(parts)
             if part.size("validation")
         ]
-        self._exams = {watch_name(question): exam(question) for question in config.watch}
+        self._exams = {question.column: exam(question) for question in config.watch}
 
     def look(self, progress: Progress, stepper: Stepper) -> dict[str, Any]:
         row: dict[str, Any] = {"step": progress.step, "seconds": round(progress.seconds, 3)}
@@ -113,11 +113,6 @@ class Watch:
 def _accuracy(exam: Exam) -> float:
     result, _ = exam.ask(slices=False)
     return float(result["accuracy" if "accuracy" in result else "exact"])
-
-
-def watch_name(question: EvaluationConfig) -> str:
-    """What a question's column of the metrics is called."""
-    return question.problems if question == EvaluationConfig(problems=question.problems) else question.hash
 
 
 def _prefix(question: EvaluationConfig, parts: Sequence[Dataset], format: Format) -> str:

@@ -5,7 +5,7 @@ that was killed and resumed goes through the same steps as one that was not.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
@@ -43,8 +43,12 @@ def train(
     compile: str = "auto",
     display: Display | None = None,
     parent: Run | None = None,
+    stop: Callable[[], bool] | None = None,
 ) -> Run:
-    """Train what a config describes, or go on where it stopped. Returns the finished run."""
+    """Train what a config describes, or go on where it stopped. Returns the finished run.
+
+    Once `stop` says so, it saves its state and raises Interrupted, as it does on Ctrl-C.
+    """
     display = display or Silent()
     with processes(device) as team:
         run = Run.start(root, config)
@@ -79,10 +83,11 @@ def train(
                 progress.step += 1
                 rate = feed.tokens_per_step * stepper.steps_taken / max(stepper.seconds, 1e-9)
                 display.step(progress.step, config.train.steps, lr, rate, stepper.loss)
-                if team.agree(stopping() or progress.checkpoint_is_due()):
+                halt = stopping() or (stop is not None and stop())
+                if team.agree(halt or progress.checkpoint_is_due()):
                     if team.is_first:
                         progress.save(run, model, stepper)
-                    if team.agree(stopping()):
+                    if team.agree(halt):
                         raise Interrupted(f"stopped at step {progress.step:,}; the same command goes on from there")
 
             if team.is_first:

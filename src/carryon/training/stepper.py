@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -201,7 +202,9 @@ def _make_optimizer(
     )
 
 
+@cache
 def _compiled_block(run_block: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """One for all runs of a process: a second model of the same shape finds its code compiled."""
     return torch.compile(run_block, dynamic=False)
 
 

@@ -6,6 +6,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,9 +26,8 @@ class Row(NamedTuple):
 
 def _step(config: "RunConfig", device: str, steps: int = 200) -> Found:
     """Milliseconds a step, after the steps that compile and record."""
-    import torch
-
     from ...data import make_dataset
+    from ...devices import finish_work
     from ...tokenizers import make_tokenizer
     from ...training import Silent
     from ...training.feeds import make_feed
@@ -43,12 +43,12 @@ def _step(config: "RunConfig", device: str, steps: int = 200) -> Found:
         started = time.perf_counter()
         for step in range(10):
             stepper.take(step, 1e-3)
-        torch.cuda.synchronize()
+        finish_work(team.device)
         first = time.perf_counter() - started
         started = time.perf_counter()
         for step in range(10, 10 + steps):
             stepper.take(step, 1e-3)
-        torch.cuda.synchronize()
+        finish_work(team.device)
         each = (time.perf_counter() - started) / steps
     return {"measured": f"{1000 * each:.2f} ms (the first ten steps: {first:.1f} s)", "ms": 1000 * each, "first": first}
 
@@ -188,9 +188,7 @@ def _measure_here(name: str, device: str) -> None:
         found: Found = {"measured": "needs a GPU"}
     else:
         found = ROWS[name].run(device)
-    import torch
-
-    on = f"{describe_device(picked)}, torch {torch.__version__}"
+    on = f"{describe_device(picked)}, torch {version('torch')}"
     print(json.dumps({"on": on, **found, "peak_mib": peak_mib()}))
 
 

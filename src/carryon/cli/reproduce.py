@@ -1,0 +1,258 @@
+"""carryon reproduce and carryon experiments: the paper's figures and tables, run."""
+
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options import number
+from .train import RUNS
+
+if TYPE_CHECKING:
+    from ..execution import Outcome, Task
+    from ..planning import Plan
+
+RESULTS = Path("results")
+
+
+def reproduce(
+    names: Annotated[list[str], typer.Argument(help="Experiments, or all.")],
+    tier: Annotated[str, typer.Option(help="smoke, fast or paper: how much compute.")] = "fast",
+    seeds: Annotated[int | None, number("Seeds of each run; 3 in fast, 2 in paper if left out.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Stop in time: 90s, 25m, 2h.")] = None,
+    on: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
+    jobs: Annotated[int | None, number("Runs at the same time; as many as cores, one on a GPU, if left out.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    compile: Annotated[str, typer.Option(help="auto, on or off.")] = "auto",
+    runs: Annotated[Path, typer.Option(help="Where run folders are kept.")] = RUNS,
+    results: Annotated[Path, typer.Option(help="Where results are kept.")] = RESULTS,
+    gpus: Annotated[float, typer.Option(help="ray, slurm: GPUs for each run, such as 0.5 or 1.")] = 0.0,
+    address: Annotated[
+        str | None, typer.Option(help="ray: the cluster to join; one on this machine if left out.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run and stop.")] = False,
+) -> None:
+    """Run what is missing of the paper's figures and tables. Safe to kill; the same command goes on.
+
+    Example: carryon reproduce plain_vs_reverse --tier fast --budget 25m
+    """
+    from ..errors import UnknownName
+    from ..experiments import EXPERIMENTS, experiment
+    from ..planning import make_plan
+    from ..results import TIERS, Store
+
+    if tier not in TIERS:
+        raise UnknownName("tier", tier, TIERS)
+    if on not in ("local", "ray", "slurm"):
+        raise UnknownName("place to run on", on, ("local", "ray", "slurm"))
+    chosen = list(EXPERIMENTS.values()) if names == ["all"] else [experiment(name) for name in names]
+    seconds = _seconds(budget) if budget is not None else None
+    store = Store(results)
+    with store.locked():
+        plan = make_plan(chosen, tier, store, seeds)  # type: ignore[arg-type]
+        for note in store.broken:
+            print(f"carryon: {note}", file=sys.stderr)
+        if dry_run:
+            _print_plan(plan)
+            return
+        _check_budget(plan, seconds)
+        failed, left = _carry_out(plan, on, jobs, device, compile, runs, seconds, gpus, address)
+    if failed:
+        print(f"carryon: {len(failed)} runs failed:", file=sys.stderr)
+        for line in failed:
+            print(f"  {line}", file=sys.stderr)
+    if left:
+        cost = sum(plan.estimate(task) for task in left)
+        print(f"{len(left)} runs did not fit the budget (about {_duration(cost)} of work): the same command goes on")
+    if failed or left:
+        raise typer.Exit(1 if failed else 0)
+    print(f"all done: 'carryon report {' '.join(names)} --tier {tier}' shows it")
+
+
+def _carry_out(
+    plan: "Plan",
+    on: str,
+    jobs: int | None,
+    device: str,
+    compile: str,
+    runs: Path,
+    budget: float | None,
+    gpus: float,
+    address: str | None,
+) -> tuple[list[str], list["Task"]]:
+    """What failed, in words, and what was not begun."""
+    screen = Overview(plan)
+    failed: list[str] = []
+    interrupted: list[Task] = []
+
+    def tell(task: "Task", outcome: "Outcome") -> None:
+        if outcome.error is not None:
+            failed.append(f"{plan.names_of(task)[0]}, seed {task.run.seed}: {outcome.error}")
+        elif outcome.interrupted:
+            interrupted.append(task)
+        else:
+            plan.keep(task, outcome)
+        screen.finished(task, outcome)
+
+    if not plan.tasks:
+        return [], []
+    deadline = time.time() + budget if budget is not None else None
+    arguments: dict[str, Any] = {"device": device, "compile": compile}
+    if on == "ray":
+        from ..execution.on_ray import run_on_ray
+
+        left = run_on_ray(plan.tasks, runs, tell, gpus=gpus, address=address, deadline=deadline, **arguments)
+    elif on == "slurm":
+        from ..execution.on_slurm import run_on_slurm
+
+        left = run_on_slurm(plan.tasks, runs, tell, gpus=gpus, jobs=jobs, deadline=deadline, **arguments)
+    else:
+        from ..devices import pick_device
+        from ..execution.local import run_local
+
+        on_gpu = pick_device(device).type != "cpu"
+        left = run_local(
+            plan.tasks,
+            runs,
+            tell,
+            jobs=jobs or (1 if on_gpu else os.cpu_count() or 1),
+            deadline=deadline,
+            estimate=plan.estimate,
+            started=screen.started,
+            **arguments,
+        )
+    screen.close()
+    return failed, [*interrupted, *left]
+
+
+class Overview:
+    """One display over all runs: a moving line on a terminal, a line per finished run elsewhere."""
+
+    def __init__(self, plan: "Plan") -> None:
+        self._plan = plan
+        self._tty = sys.stderr.isatty()
+        self._total, self._done = len(plan.tasks), 0
+        self._began = time.monotonic()
+        self._running: dict[str, str] = {}
+
+    def started(self, task: "Task") -> None:
+        self._running[task.key] = self._plan.names_of(task)[0]
+        self._draw()
+
+    def finished(self, task: "Task", outcome: "Outcome") -> None:
+        self._running.pop(task.key, None)
+        self._done += 1
+        if outcome.error is not None:
+            what = f"failed: {outcome.error}"
+        elif outcome.interrupted:
+            what = "stopped, state saved"
+        else:
+            accuracies = [a["accuracy"] for a in outcome.answers.values() if a.get("accuracy") is not None]
+            what = f"{100 * accuracies[0]:.2f} %, " if accuracies else ""
+            what += f"{outcome.seconds:.1f} s"
+        self._clear()
+        name = self._plan.names_of(task)[0]
+        print(
+            f"[{self._done}/{self._total}] {name}, seed {task.run.seed}: {what}{self._left()}",
+            file=sys.stderr,
+            flush=True,
+        )
+        self._draw()
+
+    def _left(self) -> str:
+        pace = (time.monotonic() - self._began) / max(1, self._done)
+        rest = self._total - self._done
+        return f"  ({_duration(pace * rest)} left)" if rest else ""
+
+    def _draw(self) -> None:
+        if self._tty and self._running:
+            line = f"{self._done}/{self._total} done, running: {'; '.join(self._running.values())}{self._left()}"
+            print(f"\r\033[K{line[:110]}", end="", file=sys.stderr, flush=True)
+
+    def _clear(self) -> None:
+        if self._tty:
+            print("\r\033[K", end="", file=sys.stderr)
+
+    def close(self) -> None:
+        self._clear()
+
+
+def _seconds(text: str) -> float:
+    from ..errors import BadConfig
+
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(s|m|h)", text.strip())
+    if match is None:
+        raise BadConfig(f"budget {text!r} is not a time such as 90s, 25m or 2h")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def _check_budget(plan: "Plan", budget: float | None) -> None:
+    from ..errors import BadConfig
+
+    if budget is None or not plan.tasks:
+        return
+    least = min(plan.estimate(task) for task in plan.tasks)
+    if budget < least:
+        raise BadConfig(f"a budget of {_duration(budget)} fits no run: the shortest takes about {_duration(least)}")
+
+
+def _print_plan(plan: "Plan") -> None:
+    cost = sum(plan.estimate(task) for task in plan.tasks)
+    print(f"{plan.done} of {len(plan.wanted)} runs are done, {len(plan.tasks)} to do, about {_duration(cost)}")
+    for task in plan.tasks:
+        print(f"  {plan.names_of(task)[0]}, seed {task.run.seed}")
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def experiments(
+    results: Annotated[Path, typer.Option(help="Where results are kept.")] = RESULTS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List all experiments: what they answer, what was run in each tier, what is missing and what it would cost.
+
+    Example: carryon experiments
+    """
+    from ..experiments import EXPERIMENTS, SEEDS
+    from ..planning import make_plan
+    from ..results import TIERS, Store
+    from .output import console, print_json
+
+    store = Store(results)
+    rows = []
+    for name, experiment in EXPERIMENTS.items():
+        row: dict[str, Any] = {"name": name, "title": experiment.title, "paper": list(experiment.paper)}
+        row["claims"] = len(experiment.claims)
+        for tier in TIERS:
+            plan = make_plan([experiment], tier, store, SEEDS[tier])  # type: ignore[arg-type]
+            cost = sum(plan.estimate(task) for task in plan.tasks)
+            row[tier] = {"done": plan.done, "of": len(plan.wanted), "missing_seconds": round(cost)}
+        rows.append(row)
+    for note in store.broken:
+        print(f"carryon: {note}", file=sys.stderr)
+    if as_json:
+        print_json(rows)
+        return
+    from rich.table import Table
+
+    table = Table(title="Experiments: runs done, and what the missing ones would take on the machine measured")
+    for column in ("name", "question", "claims", "fast", "missing", "paper", "missing"):
+        table.add_column(column)
+    for row in rows:
+        cells = []
+        for tier in ("fast", "paper"):
+            state = row[tier]
+            cells += [
+                f"{state['done']}/{state['of']}",
+                _duration(state["missing_seconds"]) if state["missing_seconds"] else "",
+            ]
+        table.add_row(row["name"], row["title"], str(row["claims"]), *cells)
+    console().print(table)

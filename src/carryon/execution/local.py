@@ -1,0 +1,148 @@
+"""Worker processes on this machine, each reused for many tasks."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from .tasks import Outcome, Task, order_tasks
+from .work import perform
+
+Tell = Callable[[Task, Outcome], None]
+
+
+def run_local(
+    tasks: Iterable[Task],
+    root: Path,
+    tell: Tell,
+    *,
+    jobs: int = 1,
+    device: str = "auto",
+    compile: str = "auto",
+    deadline: float | None = None,
+    estimate: Callable[[Task], float] = lambda task: 0.0,
+    started: Callable[[Task], None] = lambda task: None,
+) -> list[Task]:
+    """Carry out tasks, telling each outcome as it comes. Returns those not begun before the deadline.
+
+    A worker that dies takes its task with it, not the others: another takes its place.
+    """
+    pool = _Pool(root, device, compile, max(1, (os.cpu_count() or 1) // jobs), deadline)
+    waiting = order_tasks(tasks)
+    keys = {task.key for task in waiting}
+    gone: set[str] = set()
+    """Keys whose outcome has come, good or bad."""
+    failed: set[str] = set()
+    left: list[Task] = []
+    try:
+        while waiting or pool.busy:
+            for task in list(waiting):
+                if len(pool.busy) >= jobs:
+                    break
+                if task.parent in keys and task.parent not in gone:
+                    continue
+                waiting.remove(task)
+                if task.parent in failed:
+                    gone.add(task.key)
+                    failed.add(task.key)
+                    tell(task, Outcome(task.key, error=f"its parent {task.parent} is not there"))
+                elif deadline is not None and time.time() + estimate(task) > deadline:
+                    left.append(task)
+                    gone.add(task.key)
+                    failed.add(task.key)
+                else:
+                    started(task)
+                    pool.give(task)
+            for task, outcome in pool.wait():
+                gone.add(task.key)
+                if outcome.error or outcome.interrupted:
+                    failed.add(task.key)
+                tell(task, outcome)
+    finally:
+        pool.close()
+    return left
+
+
+class _Worker:
+    def __init__(self, root: Path, device: str, compile: str, threads: int, deadline: float | None) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, root, device, compile, deadline), daemon=True)
+        # Read by OpenMP when torch is loaded: too late once the worker runs.
+        before = os.environ.get("OMP_NUM_THREADS")
+        os.environ["OMP_NUM_THREADS"] = str(threads)
+        try:
+            self.process.start()
+        finally:
+            if before is None:
+                del os.environ["OMP_NUM_THREADS"]
+            else:
+                os.environ["OMP_NUM_THREADS"] = before
+        theirs.close()
+
+
+class _Pool:
+    def __init__(self, *arguments: Any) -> None:
+        self._arguments = arguments
+        self._idle: list[_Worker] = []
+        self.busy: dict[_Worker, tuple[Task, float]] = {}
+
+    def give(self, task: Task) -> None:
+        worker = self._idle.pop() if self._idle else _Worker(*self._arguments)
+        worker.connection.send(task)
+        self.busy[worker] = (task, time.monotonic())
+
+    def wait(self) -> list[tuple[Task, Outcome]]:
+        """The outcomes of one or more workers; none if nobody works."""
+        if not self.busy:
+            return []
+        ready = wait([worker.connection for worker in self.busy], timeout=1.0)
+        outcomes = []
+        for worker in [worker for worker in self.busy if worker.connection in ready]:
+            task, began = self.busy.pop(worker)
+            try:
+                outcome = worker.connection.recv()
+                self._idle.append(worker)
+            except (EOFError, OSError):
+                worker.process.join(5)
+                code = worker.process.exitcode
+                why = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with {code}"
+                outcome = Outcome(task.key, error=f"the worker {why}", seconds=time.monotonic() - began)
+            outcomes.append((task, outcome))
+        return outcomes
+
+    def close(self) -> None:
+        for worker in self._idle:
+            worker.connection.close()
+        for worker in self.busy:  # only after Ctrl-C or an error here: let them save what they have
+            if worker.process.is_alive():
+                worker.process.terminate()
+        for worker in (*self._idle, *self.busy):
+            worker.process.join(30)
+            if worker.process.is_alive():
+                worker.process.kill()
+
+
+def _serve(connection: Connection, root: Path, device: str, compile: str, deadline: float | None) -> None:
+    """What a worker does: take a task, carry it out, send the outcome, until the other side goes away."""
+    threading.Thread(target=_die_with_parent, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    stop = (lambda: time.time() > deadline) if deadline is not None else None
+    try:
+        while True:
+            connection.send(perform(connection.recv(), root, device, compile, stop))
+    except (EOFError, BrokenPipeError, KeyboardInterrupt):
+        return
+
+
+def _die_with_parent() -> None:
+    """Nobody waits for a worker whose parent was killed, and its run must be free for the next `reproduce`."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -1,0 +1,98 @@
+"""One task, from start to end, in the process that is given it."""
+
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..config import CompletionConfig, EnumerationConfig, RunConfig
+from ..errors import CarryonError
+from ..origin import commit
+from .tasks import Outcome, Task
+
+Stop = Callable[[], bool]
+
+
+def perform(task: Task, root: Path, device: str = "auto", compile: str = "auto", stop: Stop | None = None) -> Outcome:
+    """Never raises: a task that fails says why, and the others go on."""
+    from ..training import Interrupted
+
+    started = time.monotonic()
+    try:
+        if isinstance(task.run, RunConfig):
+            return _train(task, task.run, root, device, compile, stop)
+        answer = _complete(task.run) if isinstance(task.run, CompletionConfig) else _enumerate(task.run)
+        return Outcome(task.key, {"trials": answer}, time.monotonic() - started, "cpu", commit())
+    except Interrupted:
+        return Outcome(task.key, interrupted=True, seconds=time.monotonic() - started)
+    except CarryonError as error:
+        return Outcome(task.key, error=str(error), seconds=time.monotonic() - started)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
+        return Outcome(task.key, error=text, seconds=time.monotonic() - started)
+
+
+def _train(task: Task, config: RunConfig, root: Path, device: str, compile: str, stop: Stop | None) -> Outcome:
+    """Train, or find it trained; ask what was not asked yet."""
+    from ..data import make_dataset
+    from ..devices import pick_precision
+    from ..runs import Run, find_run
+    from ..training import Exam, load_model, train
+
+    parent = find_run(config.parent, root) if config.parent else None
+    run = Run.start(root, config)
+    if run.is_done and not {question.column for question in config.watch} <= _columns(run):
+        run.start_again()  # it was trained when nobody wanted to watch this
+    run = train(config, root, device=device, compile=compile, parent=parent, stop=stop)
+    result = run.read_result() or {}
+    seconds = float(result.get("command_seconds", 0.0))
+    missing = [question for question in task.evaluations if run.read_evaluation(question.hash) is None]
+    if missing:
+        model, tokenizer = load_model(run, device)
+        precision = pick_precision("auto", next(model.parameters()).device)
+        parts = [make_dataset(data, config.seed) for data in config.parts]
+        for question in missing:
+            began = time.monotonic()
+            answer, _ = Exam(question, parts, model, tokenizer, precision).ask()
+            answer |= {"config": question.model_dump(mode="json"), "seconds": round(time.monotonic() - began, 3)}
+            run.write_evaluation(question.hash, answer)
+    answers: dict[str, Any] = {q.hash: run.read_evaluation(q.hash) for q in task.evaluations}
+    answers["history"] = {"history": run.metrics(), "steps": result.get("steps"), "stopped": result.get("stopped")}
+    seconds += sum(float(answers[question.hash].get("seconds", 0.0)) for question in task.evaluations)
+    origin = run.read_origin()
+    return Outcome(task.key, answers, round(seconds, 3), str(result.get("device")), origin.get("commit"))
+
+
+def _columns(run: Any) -> set[str]:
+    rows = run.metrics()
+    return set(rows[-1]) if rows else set()
+
+
+def _complete(config: CompletionConfig) -> dict[str, Any]:
+    from ..data import make_splits
+    from ..matrix_completion import METHODS, run_trials
+
+    if config.data is None:
+        found = run_trials(config.method, config.n, config.revealed, config.trials, config.seed)
+    else:
+        one = METHODS[config.method](config.n, make_splits(config.data, config.seed).train)
+        found = {
+            "trials": 1,
+            "filled": int(one.filled),
+            "all_right": int(one.right == 1.0),
+            "all_rounded": int(one.rounded == 1.0),
+            "determined": one.determined,
+            "right": one.right,
+            "rounded": one.rounded,
+        }
+    shares = {f"{name}_share": found[name] / found["trials"] for name in ("filled", "all_right", "all_rounded")}
+    return {**found, **shares}
+
+
+def _enumerate(config: EnumerationConfig) -> dict[str, Any]:
+    from ..lemmas import LEMMAS
+
+    true, count = LEMMAS[config.lemma](config.digits, config.base)
+    return {"true": true, "count": count, "share": true / count}

@@ -1,0 +1,74 @@
+"""The paper's figures and tables, one file each, named by the question they answer."""
+
+from ..errors import UnknownName
+from .base import SEEDS, Case, Claim, Experiment, Measured, NotEnough, Question, Tier
+from .forgetting import Forgetting
+from .format_switch import FormatSwitch
+from .function_errors import FunctionErrors
+from .joint_tasks import JointTasks
+from .lemmas import Lemmas
+from .length_generalization import LengthGeneralization
+from .longer_digits import LongerDigits
+from .matrix_completion import MatrixCompletion
+from .matrix_completion_vs_model import MatrixCompletionVsModel
+from .noisy_prefix import NoisyPrefix
+from .noisy_scratchpad import NoisyScratchpad
+from .one_more_digit import OneMoreDigit
+from .other_operations import OtherOperations
+from .plain_vs_reverse import PlainVsReverse
+from .prompt_start import PromptStart
+from .sample_efficiency import SampleEfficiency
+from .sampling import Sampling
+from .subtraction_steps import SubtractionSteps
+from .token_cost import TokenCost
+from .unseen_digits import UnseenDigits
+from .unseen_numbers import UnseenNumbers
+from .wrapping import Wrapping
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        Sampling(),
+        PlainVsReverse(),
+        SampleEfficiency(),
+        TokenCost(),
+        Wrapping(),
+        PromptStart(),
+        MatrixCompletion(),
+        MatrixCompletionVsModel(),
+        UnseenNumbers(),
+        UnseenDigits(),
+        SubtractionSteps(),
+        NoisyScratchpad(),
+        NoisyPrefix(),
+        LongerDigits(),
+        Forgetting(),
+        OneMoreDigit(),
+        FormatSwitch(),
+        OtherOperations(),
+        FunctionErrors(),
+        JointTasks(),
+        LengthGeneralization(),
+        Lemmas(),
+    )
+}
+
+
+def experiment(name: str) -> Experiment:
+    if name not in EXPERIMENTS:
+        raise UnknownName("experiment", name, EXPERIMENTS)
+    return EXPERIMENTS[name]
+
+
+__all__ = [
+    "EXPERIMENTS",
+    "SEEDS",
+    "Case",
+    "Claim",
+    "Experiment",
+    "Measured",
+    "NotEnough",
+    "Question",
+    "Tier",
+    "experiment",
+]

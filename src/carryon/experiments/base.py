@@ -1,0 +1,255 @@
+"""What an experiment is: cases to run, a report, and claims with the rules that decide them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
+
+from ..config import AnyRun, EvaluationConfig, RunConfig
+from ..reports import Figure, Point, Series, Table, Verdict
+from ..results import Line
+
+Tier = Literal["smoke", "fast", "paper"]
+Settings = Mapping[str, Any]
+
+SEEDS: dict[str, int] = {"smoke": 1, "fast": 3, "paper": 2}
+"""Seeds a claim wants before it is decided, and what `reproduce` runs if nothing else is said."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """An evaluation, and what it varies."""
+
+    config: EvaluationConfig
+    settings: Settings = field(default_factory=dict)
+
+
+ASKED = (Question(EvaluationConfig()),)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run of an experiment, apart from its seed."""
+
+    settings: Settings
+    run: AnyRun
+    questions: Sequence[Question] = ASKED
+    parents: Sequence[RunConfig] = ()
+    """Runs whose weights this one starts from, the first one first."""
+    history: bool = False
+    """Keep what was measured along the way, too."""
+
+    def with_seed(self, seed: int) -> "Case":
+        """The same with another seed, parents and all."""
+        if not isinstance(self.run, RunConfig):
+            return Case(self.settings, self.run.model_copy(update={"seed": seed}), self.questions)
+        before: str | None = None
+        chain = []
+        for config in (*self.parents, self.run):
+            config = config.model_copy(update={"seed": seed, "parent": before})
+            chain.append(config)
+            before = config.hash
+        return Case(self.settings, chain[-1], self.questions, tuple(chain[:-1]), self.history)
+
+
+class NotEnough(Exception):
+    """A number that a claim needs was not measured, or with too few seeds."""
+
+
+@dataclass(frozen=True)
+class Stat:
+    """One number over several seeds."""
+
+    mean: float
+    low: float
+    high: float
+    seeds: int
+
+    def point(self, x: float | str) -> Point:
+        return Point(x, self.mean, self.low, self.high, self.seeds)
+
+
+Metric = Callable[[Mapping[str, Any]], float | None]
+
+
+def accuracy(metrics: Mapping[str, Any]) -> float | None:
+    """In percent."""
+    found = metrics.get("accuracy")
+    return None if found is None else 100 * float(found)
+
+
+def share(kind: str, label: str) -> Metric:
+    """Accuracy in percent of one part: share("digits", "2"), share("slice", "with a hidden number")."""
+
+    def metric(metrics: Mapping[str, Any]) -> float | None:
+        right, count = metrics.get("by", {}).get(kind, {}).get(label, (0, 0))
+        return 100 * right / count if count else None
+
+    return metric
+
+
+def number(name: str, scale: float = 1.0) -> Metric:
+    """A number that is stored under this name."""
+
+    def metric(metrics: Mapping[str, Any]) -> float | None:
+        found = metrics.get(name)
+        return None if found is None else scale * float(found)
+
+    return metric
+
+
+class Measured:
+    """An experiment's results in one tier, asked by what they vary."""
+
+    def __init__(self, lines: Iterable[Line], tier: str = "fast", min_seeds: int = 1) -> None:
+        self.lines, self.tier, self.min_seeds = list(lines), tier, min_seeds
+
+    def of(self, **settings: Any) -> list[Line]:
+        """The lines with just these settings among theirs."""
+        return [line for line in self.lines if all(line.settings.get(k) == v for k, v in settings.items())]
+
+    def values(self, name: str, **settings: Any) -> list[Any]:
+        """What a setting takes among the lines, each once, in their order."""
+        found = (line.settings[name] for line in self.of(**settings) if name in line.settings)
+        return sorted(set(found), key=lambda value: (isinstance(value, str), value))
+
+    def stat(self, metric: Metric = accuracy, /, **settings: Any) -> Stat | None:
+        """Mean and range over seeds; lines of one seed are averaged first. None: nothing measured."""
+        by_seed: dict[int, list[float]] = {}
+        for line in self.of(**settings):
+            if (value := metric(line.metrics)) is not None:
+                by_seed.setdefault(line.seed, []).append(value)
+        means = [sum(values) / len(values) for values in by_seed.values()]
+        return Stat(sum(means) / len(means), min(means), max(means), len(means)) if means else None
+
+    def mean(self, metric: Metric = accuracy, /, **settings: Any) -> float:
+        """For a claim: NotEnough where too few seeds were run."""
+        stat = self.stat(metric, **settings)
+        if stat is None or stat.seeds < self.min_seeds:
+            raise NotEnough(", ".join(f"{key} {value}" for key, value in settings.items()))
+        return stat.mean
+
+    def curve(self, x: str, metric: Metric = accuracy, /, **settings: Any) -> list[Point]:
+        """A line of a figure, over the values that setting `x` takes."""
+        points = []
+        for value in self.values(x, **settings):
+            if stat := self.stat(metric, **{**settings, x: value}):
+                points.append(stat.point(value))
+        return points
+
+    def crossing(self, level: float, x: str = "examples", metric: Metric = accuracy, /, **settings: Any) -> float:
+        """The smallest `x` at which the mean reaches a level, on straight lines between points; inf: never."""
+        points = [(value, self.mean(metric, **{**settings, x: value})) for value in self.values(x, **settings)]
+        if not points:
+            raise NotEnough(", ".join(f"{key} {value}" for key, value in settings.items()))
+        if points[0][1] >= level:
+            return float(points[0][0])
+        for (x0, y0), (x1, y1) in pairwise(points):
+            if y1 >= level:
+                return float(x0 + (x1 - x0) * (level - y0) / (y1 - y0))
+        return float("inf")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, in our words, and the rule that decides it: one number and two ranges.
+
+    Rules are committed before the runs they judge.
+    """
+
+    name: str
+    says: str
+    measure: Callable[[Measured], float]
+    of: str
+    """What the number is."""
+    holds: tuple[float, float]
+    corrected: tuple[float, float]
+    correction: str
+    """What would have to be said instead."""
+    unit: str = ""
+
+    @property
+    def rule(self) -> str:
+        return (
+            f"{self.of}: holds {_range(self.holds, self.unit)}; "
+            f"with a correction {_range(self.corrected, self.unit)}: {self.correction}"
+        )
+
+    def decide(self, measured: Measured) -> Verdict:
+        try:
+            value = self.measure(measured)
+        except NotEnough as missing:
+            return Verdict(self.name, self.says, self.rule, "not enough runs", f"not measured: {missing}")
+        because = f"{self.of} is {_shown(value)}{self.unit}"
+        if self.holds[0] <= value <= self.holds[1]:
+            return Verdict(self.name, self.says, self.rule, "holds", because)
+        if self.corrected[0] <= value <= self.corrected[1]:
+            decision = "holds with a correction"
+            return Verdict(self.name, self.says, self.rule, decision, f"{because}: {self.correction}")  # type: ignore[arg-type]
+        return Verdict(self.name, self.says, self.rule, "does not hold", because)
+
+
+INF = float("inf")
+
+
+def _range(bounds: tuple[float, float], unit: str) -> str:
+    low, high = bounds
+    if low == -INF:
+        return f"up to {_shown(high)}{unit}"
+    return f"from {_shown(low)}{unit}" + ("" if high == INF else f" to {_shown(high)}{unit}")
+
+
+def _shown(value: float) -> str:
+    if value in (INF, -INF):
+        return "without limit" if value > 0 else "none"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+class Experiment(ABC):
+    """One figure or table of the paper, or a question of ours."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    paper: ClassVar[tuple[str, ...]] = ()
+    """Labels of the paper's figures and tables."""
+    claims: ClassVar[tuple[Claim, ...]] = ()
+
+    @abstractmethod
+    def cases(self, tier: Tier) -> list[Case]:
+        """What to run."""
+
+    @abstractmethod
+    def report(self, measured: Measured) -> list[Figure | Table]:
+        """What to show, the paper's numbers beside ours."""
+
+    def verdicts(self, measured: Measured) -> list[Verdict]:
+        return [claim.decide(measured) for claim in self.claims]
+
+
+def paper_series(label: str, names: Mapping[str, str] | None = None) -> list[Series]:
+    """The paper's points of a figure, by the names we give them; those that are not named are left out."""
+    from ..paper import figure
+
+    data = figure(label)
+    exactness = data.get("exactness", {})
+    wanted = names if names is not None else {name: name for name in data["series"]}
+    return [
+        Series(
+            shown,
+            [Point(x, y) for x, y in data["series"][name]],
+            "paper",
+            exactness.get(name, exactness.get("*", "")),
+        )
+        for name, shown in wanted.items()
+        if name in data["series"]
+    ]
+
+
+def cell(stat: Stat | None, unit: str = "") -> str:
+    """A number in a table: mean, spread, seeds."""
+    if stat is None:
+        return "–"
+    if stat.seeds == 1:
+        return f"{stat.mean:.2f}{unit} (1 seed)"
+    return f"{stat.mean:.2f}{unit} ({stat.low:.2f} to {stat.high:.2f}, {stat.seeds} seeds)"

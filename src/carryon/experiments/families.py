@@ -1,0 +1,43 @@
+"""Models that others are fine-tuned from: one vocabulary, one context length, so that weights fit every child."""
+
+from ..config import DataConfig, RunConfig
+from .base import Tier
+from .protocols import make_run
+
+CONTEXT = 1024
+PARENT_EXAMPLES = {"plain": 10_000, "reverse": 10_000, "simplified_scratchpad": 5_000, "detailed_scratchpad": 2_000}
+PARENT_STEPS = {"plain": 20_000, "reverse": 10_000, "simplified_scratchpad": 20_000, "detailed_scratchpad": 20_000}
+
+
+def parent(tier: Tier, format: str, digits: int = 3) -> RunConfig:
+    """A model that adds numbers of up to so many digits in a format."""
+    data = up_to(format, digits, PARENT_EXAMPLES[format] * (1 if digits <= 3 else 2))
+    return child_run(tier, data, steps=PARENT_STEPS[format])
+
+
+def up_to(format: str, digits: int, num_examples: int) -> DataConfig:
+    """Addition of up to so many digits; all pairs of short numbers are few, so two digits give what they have."""
+    scratchpad = "scratchpad" in format
+    return DataConfig(
+        digits=digits,
+        format=format,  # type: ignore[arg-type]
+        sampler="balanced" if digits == 3 else "balanced_lengths",
+        num_examples=min(num_examples, 5_000) if digits == 2 else num_examples,
+        num_test=1_000 if scratchpad or digits == 2 else None,
+        num_validation=200 if scratchpad else None,
+    )
+
+
+def child_run(tier: Tier, data: DataConfig, steps: int, lr: float = 1e-3, **more: object) -> RunConfig:
+    """A run of the family: 16 windows of 1,024 tokens over printable ASCII."""
+    return make_run(
+        tier,
+        data,
+        steps=steps,
+        lr=lr,
+        batch_size=16,
+        context=CONTEXT,
+        warmup_steps=0,
+        tokenizer="ascii",
+        **more,  # type: ignore[arg-type]
+    )

@@ -1,0 +1,104 @@
+"""Where do sine and square root go wrong?
+
+The paper (fig analyzing_sin_sqrt): models of 10,000 examples, accuracy by the true output in bins of 0.02, exactly
+and within 5e-4. The released analysis counts `< eps` where the accuracy counts `<= eps`, and drops what is no number.
+Ours: `<=` for both, and no number is wrong.
+"""
+
+from ..reports import Figure, Point, Series, Table
+from .base import Case, Claim, Experiment, Measured, NotEnough, Question, Tier, cell, paper_series, share
+from .other_operations import data_of
+from .protocols import BARE, ask, detailed_steps, make_run
+
+FORMATS = ("plain", "detailed_scratchpad")
+
+
+def near(measured: Measured, operation: str, format: str, low: float, high: float, within: str = "0") -> float:
+    """Accuracy over the bins whose middle lies between two outputs."""
+    right = count = seeds = 0
+    for line in measured.of(operation=operation, format=format):
+        seeds += 1
+        for middle, (good, every) in line.metrics.get("by", {}).get(f"output within {within}", {}).items():
+            if low <= float(middle) <= high:
+                right, count = right + good, count + every
+    if seeds < measured.min_seeds or not count:
+        raise NotEnough(f"{operation}, {format}")
+    return 100 * right / count
+
+
+class FunctionErrors(Experiment):
+    name = "function_errors"
+    title = "Sine and square root, by the value they give"
+    paper = ("fig:analyzing_sin_sqrt",)
+    claims = (
+        Claim(
+            "sine is best near 1",
+            "Sine is most often right where it is flat, near 1 and -1.",
+            lambda m: (
+                (near(m, "sine", "plain", 0.97, 1) + near(m, "sine", "plain", -1, -0.97)) / 2
+                - near(m, "sine", "plain", -0.8, 0.8)
+            ),
+            "plain, accuracy beyond 0.97 minus between -0.8 and 0.8",
+            (10, float("inf")),
+            (2, 10),
+            "by less",
+            " points",
+        ),
+        Claim(
+            "sine is good near 0",
+            "Sine is more often right near 0 than half-way up.",
+            lambda m: (
+                near(m, "sine", "plain", -0.1, 0.1)
+                - (near(m, "sine", "plain", 0.3, 0.8) + near(m, "sine", "plain", -0.8, -0.3)) / 2
+            ),
+            "plain, accuracy within 0.1 of 0 minus between 0.3 and 0.8",
+            (5, float("inf")),
+            (1, 5),
+            "by less",
+            " points",
+        ),
+    )
+
+    def cases(self, tier: Tier) -> list[Case]:
+        return [
+            Case(
+                {"operation": op, "format": format},
+                make_run(tier, data_of(op, format, 10_000), steps=detailed_steps(format)),
+                [Question(ask(tier, BARE))],
+            )
+            for op in ("sine", "sqrt")
+            for format in FORMATS
+        ]
+
+    def report(self, measured: Measured) -> list[Figure | Table]:
+        items: list[Figure | Table] = []
+        for op in ("sine", "sqrt"):
+            for within, eps in (("0", "eps=0"), ("5e-4", "eps=5e-4")):
+                series = [Series(format, _bins(measured, op, format, within)) for format in FORMATS]
+                names = {f"{op}: {format.replace('_', ' ')}, {eps}": f"{format} (paper)" for format in FORMATS}
+                series += paper_series(self.paper[0], names)
+                title = f"{op}, exactly right" if within == "0" else f"{op}, within 5e-4"
+                items.append(Figure(title, "true output", "accuracy (%)", series))
+        rows = [
+            [
+                op,
+                format,
+                *(cell(measured.stat(share("tolerance", t), operation=op, format=format)) for t in ("0", "5e-4")),
+            ]
+            for op in ("sine", "sqrt")
+            for format in FORMATS
+        ]
+        return [*items, Table("Accuracy (%) of the true value", ("operation", "format", "exact", "within 5e-4"), rows)]
+
+
+def _bins(measured: Measured, operation: str, format: str, within: str) -> list[Point]:
+    lines = measured.of(operation=operation, format=format)
+    middles = sorted(
+        {m for line in lines for m in line.metrics.get("by", {}).get(f"output within {within}", {})}, key=float
+    )
+    points = []
+    for middle in middles:
+        stat = measured.stat(share(f"output within {within}", middle), operation=operation, format=format)
+        if stat is not None:
+            points.append(stat.point(float(middle)))
+    return points

@@ -1,0 +1,117 @@
+"""What do more digits cost?
+
+The paper (fig multidigit_scratch): addition of up to 5, 7 and 10 digits, four formats, 5,000 to 500,000 examples. The
+released code gives plain 10,000 to 25,000 steps, reverse lr 5e-4, scratchpads a context of 2,048 and detailed ones
+five batches a step; its simplified scratchpads are mostly noise, and most scratchpad points are tested on 100 problems.
+Ours: the same budgets, right scratchpads, test problems that do not occur in training.
+"""
+
+from ..config import DataConfig
+from ..reports import Figure, Series, Table
+from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series
+from .protocols import BARE, FORMATS, ask, few, make_run
+
+DIGITS = (5, 7, 10)
+SIZES: dict[str, dict[int, tuple[int, ...]]] = {
+    "plain": {
+        5: (10_000, 20_000, 50_000, 100_000),
+        7: (10_000, 50_000, 100_000, 200_000),
+        10: (10_000, 100_000, 200_000, 500_000),
+    },
+    "reverse": dict.fromkeys(DIGITS, (1_000, 2_000, 5_000, 10_000, 20_000)),
+    "simplified_scratchpad": dict.fromkeys(DIGITS, (1_000, 2_000, 5_000, 10_000)),
+    "detailed_scratchpad": dict.fromkeys(DIGITS, (500, 1_000, 2_000, 5_000)),
+}
+STEPS = {
+    "plain": {5: 10_000, 7: 20_000, 10: 25_000},
+    "reverse": {5: 10_000, 7: 5_000, 10: 5_000},
+    "simplified_scratchpad": {5: 25_000, 7: 30_000, 10: 35_000},
+    "detailed_scratchpad": {5: 30_000, 7: 50_000, 10: 40_000},
+}
+
+
+def longer(format: str, digits: int, size: int) -> DataConfig:
+    num_test = 1_000 if "scratchpad" in format else 10_000
+    return DataConfig(
+        digits=digits,
+        sampler="balanced_lengths",
+        format=format,  # type: ignore[arg-type]
+        num_examples=size,
+        num_test=num_test,
+        num_validation=200 if "scratchpad" in format else 1_000,
+    )
+
+
+def best(measured: Measured, format: str, digits: int) -> float:
+    sizes = measured.values("examples", format=format, digits=digits) or [SIZES[format][digits][-1]]
+    return max(measured.mean(format=format, digits=digits, examples=size) for size in sizes)
+
+
+class LongerDigits(Experiment):
+    name = "longer_digits"
+    title = "Addition of up to 5, 7 and 10 digits"
+    paper = ("fig:multidigit_scratch",)
+    claims = (
+        Claim(
+            "plain needs ever more",
+            "The longer the numbers, the more examples plain needs.",
+            lambda m: m.crossing(80, format="plain", digits=7) / m.crossing(80, format="plain", digits=5),
+            "examples for 80 %, plain, 7 digits over 5",
+            (1.5, INF),
+            (1.1, 1.5),
+            "slightly more",
+        ),
+        Claim(
+            "reverse does not",
+            "Reverse needs hardly more examples for longer numbers.",
+            lambda m: m.crossing(90, format="reverse", digits=10) / m.crossing(90, format="reverse", digits=5),
+            "examples for 90 %, reverse, 10 digits over 5",
+            (0, 2),
+            (2, 5),
+            "somewhat more",
+        ),
+        Claim(
+            "scratchpads do not",
+            "With scratchpads a few thousand examples are enough at every length.",
+            lambda m: min(best(m, format, 10) for format in ("simplified_scratchpad", "detailed_scratchpad")),
+            "10 digits, best accuracy of the worse scratchpad",
+            (95, 100),
+            (80, 95),
+            "nearly",
+            " %",
+        ),
+    )
+
+    def cases(self, tier: Tier) -> list[Case]:
+        cases = []
+        for format in FORMATS:
+            for digits in few(tier, DIGITS):
+                for size in few(tier, SIZES[format][digits]):
+                    scratchpad = "scratchpad" in format
+                    run = make_run(
+                        tier,
+                        longer(format, digits, size),
+                        steps=STEPS[format][digits],
+                        lr=5e-4 if format == "reverse" else 1e-3,
+                        context=2048 if scratchpad else 256,
+                        batch_size=80 if "detailed" in format else None,
+                        accumulation=5 if "detailed" in format else 1,
+                    )
+                    settings = {"format": format, "digits": digits, "examples": size}
+                    cases.append(Case(settings, run, [Question(ask(tier, BARE))]))
+        return cases
+
+    def report(self, measured: Measured) -> list[Figure | Table]:
+        items: list[Figure | Table] = []
+        for letter, digits in zip("abc", DIGITS, strict=True):
+            ours = [Series(f, measured.curve("examples", format=f, digits=digits)) for f in FORMATS]
+            names = {f"({letter}) {digits}-digit, {f.replace('_', ' ')}": f"{f} (paper)" for f in FORMATS}
+            series = [*ours, *paper_series(self.paper[0], names)]
+            items.append(Figure(f"Up to {digits} digits", "training examples", "test accuracy (%)", series, log_x=True))
+        rows = [
+            [format, str(digits), f"{size:,}", cell(measured.stat(format=format, digits=digits, examples=size))]
+            for format in FORMATS
+            for digits in DIGITS
+            for size in measured.values("examples", format=format, digits=digits)
+        ]
+        return [*items, Table("Accuracy (%)", ("format", "digits", "examples", "accuracy"), rows)]

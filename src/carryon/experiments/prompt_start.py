@@ -1,0 +1,87 @@
+"""How much of a format's accuracy is decided by what stands before the prompt?
+
+Not in the paper. There, plain's prompt is given at position 0, bare; but training windows are cut at random places,
+and nearly every example a model has seen follows a newline. Ours: every format, bare, after a newline, and after one
+or three training examples.
+"""
+
+from ..config import EvaluationConfig
+from ..reports import Figure, Series, Table
+from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell
+from .protocols import BARE, NEWLINE, addition, ask, detailed_steps, few, make_run
+
+FORMATS = {
+    "plain": 10_000,
+    "plain_wrapped": 10_000,
+    "plain_padded": 10_000,
+    "reverse": 10_000,
+    "reverse_unwrapped": 10_000,
+    "simplified_scratchpad": 2_000,
+    "detailed_scratchpad": 1_000,
+}
+STARTS = {
+    "bare": BARE,
+    "newline": NEWLINE,
+    "1 example": EvaluationConfig(examples=1),
+    "3 examples": EvaluationConfig(examples=3),
+}
+
+
+class PromptStart(Experiment):
+    name = "prompt_start"
+    title = "What stands before the prompt"
+    claims = (
+        Claim(
+            "plain's plateau is the prompt",
+            "Most of what plain addition lacks to 100 % is lost to a prompt that starts where no training window did.",
+            lambda m: (
+                (m.mean(format="plain", start="newline") - m.mean(format="plain", start="bare"))
+                / max(1e-9, 100 - m.mean(format="plain", start="bare"))
+            ),
+            "share of plain's errors that a newline in front mends",
+            (0.5, 1),
+            (0.25, 0.5),
+            "a good part, not most",
+        ),
+        Claim(
+            "an example does as well",
+            "One example in front mends as much as a newline.",
+            lambda m: m.mean(format="plain", start="1 example") - m.mean(format="plain", start="newline"),
+            "plain, one example minus newline",
+            (-1, INF),
+            (-3, -1),
+            "nearly as much",
+            " points",
+        ),
+        Claim(
+            "marks make the start visible",
+            "Formats that open with a mark lose nothing to a bare prompt.",
+            lambda m: max(
+                m.mean(format=format, start="newline") - m.mean(format=format, start="bare")
+                for format in ("reverse", "plain_wrapped")
+            ),
+            "largest gain by a newline among formats with `$`",
+            (-INF, 1),
+            (1, 3),
+            "they lose little",
+            " points",
+        ),
+    )
+
+    def cases(self, tier: Tier) -> list[Case]:
+        questions = [Question(ask(tier, config), {"start": start}) for start, config in STARTS.items()]
+        return [
+            Case({"format": format}, make_run(tier, addition(format, size), steps=detailed_steps(format)), questions)
+            for format, size in few(tier, tuple(FORMATS.items()), 3)
+        ]
+
+    def report(self, measured: Measured) -> list[Figure | Table]:
+        formats = [format for format in FORMATS if measured.of(format=format)]
+        stats = {(f, s): measured.stat(format=f, start=s) for f in formats for s in STARTS}
+        series = [Series(s, [stat.point(f) for f in formats if (stat := stats[f, s])]) for s in STARTS]
+        rows = [[f, f"{FORMATS[f]:,}", *(cell(stats[f, s]) for s in STARTS)] for f in formats]
+        note = "The paper asked bare prompts only. Three detailed examples do not fit the context: cut from the left."
+        return [
+            Figure("What stands before the prompt", "format", "test accuracy (%)", series, bars=True),
+            Table("Accuracy (%)", ("format", "examples", *STARTS), rows, note),
+        ]

@@ -1,0 +1,118 @@
+"""How much compute a run gets: the paper's protocol, and what the other tiers make of it.
+
+paper   6 layers, width 384; plain and reverse 256 x 256 tokens a step, 5,000 steps; scratchpads 16 x 1,024
+fast    the same model and data; an eighth of the tokens or less, and a stop once the validation set is right
+smoke   a tiny model for a handful of steps: does every run run?
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..config import DataConfig, EvaluationConfig, FormatConfig, ModelConfig, RunConfig, StopConfig, TrainConfig
+from .base import Tier
+
+FORMATS = ("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad")
+
+FAST_BATCH, FAST_STEPS, FAST_SCRATCHPAD_STEPS = 32, 5_000, 5_000
+FAST_STOP = StopConfig(accuracy=0.999, hold=2)
+
+
+def make_run(
+    tier: Tier,
+    data: DataConfig,
+    *,
+    steps: int | None = None,
+    batch_size: int | None = None,
+    context: int | None = None,
+    lr: float = 1e-3,
+    warmup_steps: int | None = None,
+    tokenizer: str = "characters",
+    accumulation: int = 1,
+    mix: Sequence[DataConfig] = (),
+    watch: Sequence[EvaluationConfig] = (),
+    stop: bool = True,
+    eval_every: int | None = None,
+) -> RunConfig:
+    """A training run. What is left out is the paper's: see the module's docstring."""
+    scratchpad = is_scratchpad(data)
+    model: dict[str, Any] = {"context": context or (1024 if scratchpad else 256)}
+    train: dict[str, Any] = {
+        "steps": steps or (20_000 if scratchpad else 5_000),
+        "batch_size": batch_size or (16 if scratchpad else 256),
+        "warmup_steps": (0 if scratchpad else 100) if warmup_steps is None else warmup_steps,
+        "lr": lr,
+        "accumulation": accumulation,
+        "eval_every": eval_every or (1_000 if scratchpad else 250),
+    }
+    if tier == "fast":
+        if model["context"] <= 256:
+            train["batch_size"] = min(train["batch_size"], FAST_BATCH)
+        train["accumulation"] = 1
+        train["steps"] = min(train["steps"], FAST_SCRATCHPAD_STEPS if scratchpad else FAST_STEPS)
+        train["eval_every"] = eval_every or 500
+        train["stop"] = FAST_STOP if stop else StopConfig()
+    if tier == "smoke":
+        model = {"layers": 1, "heads": 2, "width": 16, "context": 96, "dropout": 0.0}
+        train |= {"steps": 12, "batch_size": 4, "warmup_steps": 2, "eval_every": 6, "accumulation": 1}
+        data, mix = small(data), [small(part) for part in mix]
+        watch = [ask(tier, question) for question in watch]
+    return RunConfig(
+        name=name_of(data) if not mix else f"{name_of(data)}-and-{len(mix)}-more",
+        data=data,
+        mix=tuple(mix),
+        tokenizer=tokenizer,  # type: ignore[arg-type]
+        model=ModelConfig(**model),
+        train=TrainConfig(**train),
+        evaluations=(),
+        watch=tuple(watch),
+    )
+
+
+def is_scratchpad(data: DataConfig) -> bool:
+    return "scratchpad" in data.format.name
+
+
+def small(data: DataConfig) -> DataConfig:
+    """The same data, few of it: tier smoke."""
+    return data.model_copy(update={"num_examples": min(data.num_examples, 120), "num_test": 20, "num_validation": 10})
+
+
+def ask(tier: Tier, question: EvaluationConfig) -> EvaluationConfig:
+    """A question at this tier's size."""
+    if tier != "smoke":
+        return question
+    update: dict[str, Any] = {"limit": min(question.limit or 20, 20)}
+    if question.data is not None:
+        update["data"] = small(question.data)
+    return question.model_copy(update=update)
+
+
+def name_of(data: DataConfig) -> str:
+    """A folder name a person can read."""
+    what = f"{data.digits}digit-" if data.is_integer and data.table is None else ""
+    return f"{data.operation}-{what}{data.format.name}-{data.num_examples}".replace("_scratchpad", "")
+
+
+def sizes(tier: Tier, full: Sequence[int]) -> tuple[int, ...]:
+    """Training sizes of a curve; smoke tries two."""
+    return tuple(full) if tier != "smoke" else (80, 120)
+
+
+def few(tier: Tier, full: Sequence[Any], count: int = 1) -> tuple[Any, ...]:
+    """A grid, of which smoke tries the first few."""
+    return tuple(full) if tier != "smoke" else tuple(full[:count])
+
+
+def addition(format: str | FormatConfig, num_examples: int = 10_000, **more: Any) -> DataConfig:
+    """Three-digit addition, balanced, unless more is said."""
+    return DataConfig(format=format, num_examples=num_examples, **more)  # type: ignore[arg-type]
+
+
+def detailed_steps(format: str) -> int | None:
+    """What the authors trained scratchpads for: 20,000 steps, 50,000 the detailed one."""
+    return 50_000 if "detailed" in format else None
+
+
+BARE = EvaluationConfig()
+NEWLINE = EvaluationConfig(prefix="\n")
+SAMPLED = EvaluationConfig(temperature=0.8)

@@ -1,0 +1,97 @@
+"""Do marks around an example help, and as much as zero-padding?
+
+The paper (tab zeropad_dollar, fig dollar_pad): plain and reverse with and without `$` marks, and plain zero-padded.
+The released code: the table's "vanilla" and zero-padded rows are trained on random, not balanced, sums; the `$` row
+cannot be traced. Ours: balanced data for all, reverse padded too.
+"""
+
+from ..config import FormatConfig
+from ..paper import table
+from ..reports import Figure, Point, Series, Table
+from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell
+from .protocols import BARE, addition, ask, make_run, sizes
+
+WRAPPINGS = {
+    ("plain", "bare"): "plain",
+    ("plain", "$"): "plain_wrapped",
+    ("plain", "zero-padded"): "plain_padded",
+    ("reverse", "bare"): "reverse_unwrapped",
+    ("reverse", "$"): "reverse",
+    ("reverse", "zero-padded"): "reverse_padded",
+}
+SIZES = (1_000, 2_000, 3_000, 5_000, 10_000, 20_000)
+
+
+def at_10_000(measured: Measured, order: str, around: str) -> float:
+    return measured.mean(order=order, around=around, examples=10_000)
+
+
+class Wrapping(Experiment):
+    name = "wrapping"
+    title = "Marks around an example, or zeros inside it"
+    paper = ("tab:zeropad_dollar", "fig:dollar_pad")
+    claims = (
+        Claim(
+            "marks are as good as padding",
+            "Plain between `$` marks is as good as zero-padded plain.",
+            lambda m: at_10_000(m, "plain", "$") - at_10_000(m, "plain", "zero-padded"),
+            "10,000 examples, `$` minus zero-padded",
+            (-1, INF),
+            (-3, -1),
+            "nearly as good",
+            " points",
+        ),
+        Claim(
+            "marks lift plain",
+            "`$` marks lift plain addition by about ten points.",
+            lambda m: at_10_000(m, "plain", "$") - at_10_000(m, "plain", "bare"),
+            "10,000 examples, `$` minus bare",
+            (5, INF),
+            (1, 5),
+            "by less",
+            " points",
+        ),
+        Claim(
+            "reverse needs no marks",
+            "Reverse is as good without marks once there is enough data.",
+            lambda m: at_10_000(m, "reverse", "bare") - at_10_000(m, "reverse", "$"),
+            "10,000 examples, reverse bare minus `$`",
+            (-1, INF),
+            (-5, -1),
+            "nearly as good",
+            " points",
+        ),
+    )
+
+    def cases(self, tier: Tier) -> list[Case]:
+        return [
+            Case(
+                {"order": order, "around": around, "examples": size},
+                make_run(tier, addition(FormatConfig(name=format), size)),  # type: ignore[arg-type]
+                [Question(ask(tier, BARE))],
+            )
+            for (order, around), format in WRAPPINGS.items()
+            for size in sizes(tier, SIZES)
+        ]
+
+    def report(self, measured: Measured) -> list[Figure | Table]:
+        ours = [
+            Series(f"{order}, {around}", measured.curve("examples", order=order, around=around))
+            for order, around in WRAPPINGS
+        ]
+        (theirs,) = table("tab:zeropad_dollar")["rows"]
+        names = ("plain, bare (paper)", "plain, zero-padded (paper)", "plain, $ (paper)")
+        paper = [
+            Series(name, [Point(10_000, value)], "paper", "exact") for name, value in zip(names, theirs, strict=True)
+        ]
+        rows = [
+            [f"{order}, {around}"]
+            + [cell(measured.stat(order=order, around=around, examples=size)) for size in measured.values("examples")]
+            for order, around in WRAPPINGS
+        ]
+        columns = ("written", *(f"{size:,}" for size in measured.values("examples")))
+        note = f"The paper, 10,000 examples: bare {theirs[0]}, zero-padded {theirs[1]}, `$` {theirs[2]}."
+        return [
+            Figure("Marks and zeros", "training examples", "test accuracy (%)", [*ours, *paper], log_x=True),
+            Table("Accuracy (%) by training examples", columns, rows, note),
+        ]

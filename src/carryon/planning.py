@@ -1,0 +1,192 @@
+"""From experiments to tasks, and from outcomes back to results.
+
+A run that several experiments need is one task; what is measured already, in any tier, is not run again.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from .config import AnyRun, RunConfig
+from .execution import Outcome, Task
+from .experiments import Case, Experiment, Tier
+from .experiments.base import SEEDS
+from .results import Line, Store
+
+DEFAULT_SECONDS = {"smoke": 1.0, "fast": 25.0, "paper": 150.0}
+"""What a run is taken to cost where none was measured."""
+
+
+@dataclass
+class Wanted:
+    """One case of an experiment with a seed: which lines its results need."""
+
+    experiment: str
+    case: Case
+
+    def names(self) -> list[tuple[str, dict[str, Any]]]:
+        """Each line's evaluation and settings."""
+        if not isinstance(self.case.run, RunConfig):
+            return [("trials", dict(self.case.settings))]
+        wanted = [(q.config.hash, {**self.case.settings, **q.settings}) for q in self.case.questions]
+        return [*wanted, ("history", dict(self.case.settings))] if self.case.history else wanted
+
+
+@dataclass
+class Plan:
+    tier: Tier
+    store: Store
+    wanted: list[Wanted]
+    tasks: list[Task]
+    """What has to be run, the most informative first."""
+    done: int
+    """Cases that need nothing."""
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    """What runs cost, by experiment, as far as it was measured."""
+
+    def estimate(self, task: Task) -> float:
+        """Seconds a task will take, by what others of its experiment took."""
+        of = {wanted.experiment for wanted in self.wanted if wanted.case.run.hash == task.key}
+        measured = [second for name in of for second in self.seconds.get(name, ())]
+        return median(measured) if measured else DEFAULT_SECONDS[self.tier]
+
+    def names_of(self, task: Task) -> list[str]:
+        """What a task is for, in words."""
+        found = [w for w in self.wanted if w.case.run.hash == task.key]
+        return [f"{w.experiment} {_words(w.case.settings)}" for w in found] or ["a run that others start from"]
+
+    def keep(self, task: Task, outcome: Outcome) -> None:
+        """Write an outcome to the results of every experiment that wanted it."""
+        for wanted in self.wanted:
+            if wanted.case.run.hash == task.key:
+                self.seconds.setdefault(wanted.experiment, []).append(outcome.seconds)
+                self.store.add(self.tier, wanted.experiment, _lines(wanted, outcome))
+
+
+def _words(settings: Any) -> str:
+    return ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in settings.values())
+
+
+def make_plan(experiments: Iterable[Experiment], tier: Tier, store: Store, seeds: int | None = None) -> Plan:
+    """What is wanted, what is there, and what is missing."""
+    seeds = seeds or SEEDS[tier]
+    there: dict[tuple[str, str], Line] = {}
+    own: dict[str, set[tuple[str, str, str]]] = {}
+    seconds: dict[str, list[float]] = {}
+    for line_tier, name, line in store.everything():
+        there.setdefault((line.run, line.evaluation), line)
+        if line_tier == tier:
+            own.setdefault(name, set()).add(line.key)
+            seconds.setdefault(name, []).append(line.seconds)
+    wanted: list[Wanted] = []
+    missing: list[Wanted] = []
+    for experiment in experiments:
+        cases = experiment.cases(tier)
+        for seed in range(seeds):
+            for case in spread(cases):
+                want = Wanted(experiment.name, case.with_seed(seed))
+                wanted.append(want)
+                if not _found(want, there, own.get(experiment.name, set()), store, tier):
+                    missing.append(want)
+    missing.sort(key=lambda want: want.case.run.seed)  # one seed of everything before the second of anything
+    tasks = _tasks(missing)
+    return Plan(tier, store, wanted, tasks, len(wanted) - len(missing), seconds)
+
+
+def _found(want: Wanted, there: dict[Any, Line], own: set[Any], store: Store, tier: Tier) -> bool:
+    """Whether all its lines are there; those that another experiment measured are copied."""
+    run = want.case.run.hash
+    copies = []
+    for evaluation, settings in want.names():
+        line = there.get((run, evaluation))
+        if line is None:
+            return False
+        copy = Line(
+            run, evaluation, line.config, settings, line.seed, line.metrics, line.seconds, line.device, line.version
+        )
+        if copy.key not in own:
+            copies.append(copy)
+    if copies:
+        store.add(tier, want.experiment, copies)
+    return True
+
+
+def spread(cases: Sequence[Case]) -> list[Case]:
+    """The ends first, then the middles: a curve that is cut short has its shape."""
+    order, gaps = [], [(0, len(cases) - 1)]
+    seen: set[int] = set()
+    while gaps:
+        low, high = gaps.pop(0)
+        if low > high:
+            continue
+        for place in (low, high):
+            if place not in seen:
+                seen.add(place)
+                order.append(place)
+        middle = (low + high) // 2
+        if high - low > 1:
+            gaps += [(low + 1, middle), (middle + 1, high - 1)]
+    return [cases[place] for place in order]
+
+
+def _tasks(missing: Iterable[Wanted]) -> list[Task]:
+    runs: dict[str, AnyRun] = {}
+    evaluations: dict[str, dict[str, Any]] = {}
+    for want in missing:
+        case = want.case
+        for parent in case.parents:
+            runs.setdefault(parent.hash, parent)
+            evaluations.setdefault(parent.hash, {})
+        key, run = case.run.hash, case.run
+        if isinstance(run, RunConfig):
+            before = runs.get(key)
+            watch = dict.fromkeys((*(before.watch if isinstance(before, RunConfig) else ()), *run.watch))
+            run = run.model_copy(update={"watch": tuple(watch)})
+            evaluations.setdefault(key, {}).update(
+                {question.config.hash: question.config for question in case.questions}
+            )
+        runs[key] = run
+    return [
+        Task(run, tuple(evaluations.get(key, {}).values()), run.parent if isinstance(run, RunConfig) else None)
+        for key, run in runs.items()
+    ]
+
+
+def _lines(want: Wanted, outcome: Outcome) -> list[Line]:
+    case, lines = want.case, []
+    config = case.run.model_dump(mode="json", exclude_defaults=True, exclude={"name", "evaluations", "watch"})
+    if case.parents:
+        config["parents"] = [
+            p.model_dump(mode="json", exclude_defaults=True, exclude={"name", "evaluations", "watch"})
+            for p in case.parents
+        ]
+    for evaluation, settings in want.names():
+        answer = outcome.answers.get(evaluation)
+        if answer is None:
+            continue
+        metrics = dict(answer)
+        question = metrics.pop("config", None)
+        if evaluation == "history":
+            metrics["history"] = _named(metrics["history"], case)
+        complete = {**config, "evaluation": question} if question else config
+        lines.append(
+            Line(
+                case.run.hash,
+                evaluation,
+                complete,
+                settings,
+                case.run.seed,
+                metrics,
+                outcome.seconds,
+                outcome.device,
+                outcome.version,
+            )
+        )
+    return lines
+
+
+def _named(history: Iterable[dict[str, Any]], case: Case) -> list[dict[str, Any]]:
+    """Columns by what the experiment calls them, instead of by hash."""
+    names = {q.config.column: "-".join(str(value) for value in q.settings.values()) for q in case.questions}
+    return [{names.get(key, key): value for key, value in row.items()} for row in history]

@@ -1,0 +1,57 @@
+"""What a report is made of, before anybody decides how it looks."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Source = Literal["paper", "ours"]
+Decision = Literal["holds", "holds with a correction", "does not hold", "not enough runs"]
+
+
+@dataclass(frozen=True)
+class Point:
+    x: float | str
+    y: float
+    low: float | None = None
+    high: float | None = None
+    """The spread over seeds; None: a single number, such as the paper's."""
+    seeds: int | None = None
+
+
+@dataclass(frozen=True)
+class Series:
+    name: str
+    points: Sequence[Point]
+    source: Source = "ours"
+    exactness: str = ""
+    """How well the paper's numbers are known: exact, or read off a plot."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    title: str
+    x: str
+    y: str
+    series: Sequence[Series]
+    log_x: bool = False
+    bars: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    claim: str
+    """Its name inside the experiment."""
+    says: str
+    rule: str
+    decision: Decision
+    because: str
+    """The number that decides it, in words."""

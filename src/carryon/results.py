@@ -1,0 +1,115 @@
+"""What was measured: results/<tier>/<experiment>.jsonl, one line per run and evaluation, committed with the code.
+
+A line holds the run's and the evaluation's hash, a config that repeats it, what its experiment varies, seed, metrics,
+seconds, device and the commit of the code.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import RunMismatch
+
+TIERS = ("smoke", "fast", "paper")
+
+
+@dataclass(frozen=True)
+class Line:
+    run: str
+    evaluation: str
+    config: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    seed: int
+    metrics: Mapping[str, Any]
+    seconds: float
+    device: str
+    version: str | None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The same run may answer the same question under several settings."""
+        return self.run, self.evaluation, json.dumps(self.settings, sort_keys=True)
+
+
+@dataclass
+class Store:
+    """The results folder."""
+
+    root: Path
+    broken: list[str] = field(default_factory=list)
+    """Lines that could not be read, by file and number: named, never silently left out."""
+
+    def path(self, tier: str, experiment: str) -> Path:
+        return self.root / tier / f"{experiment}.jsonl"
+
+    def read(self, tier: str, experiment: str) -> list[Line]:
+        """All lines, each once."""
+        path = self.path(tier, experiment)
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return []
+        lines: dict[tuple[str, str, str], Line] = {}
+        for number, row in enumerate(text.splitlines(), start=1):
+            if not row.strip():
+                continue
+            try:
+                line = Line(**json.loads(row))
+                if not (isinstance(line.settings, dict) and isinstance(line.metrics, dict)):
+                    raise TypeError("settings and metrics are tables")
+                lines.setdefault(line.key, line)
+            except (ValueError, TypeError, RecursionError) as error:
+                note = f"{path} line {number} was skipped: {str(error).splitlines()[0]}"
+                if note not in self.broken:
+                    self.broken.append(note)
+        return list(lines.values())
+
+    def add(self, tier: str, experiment: str, lines: Iterable[Line]) -> None:
+        """Put lines behind those that are there; a line that is there already is left as it is."""
+        known = {line.key for line in self.read(tier, experiment)}
+        rows = [json.dumps(asdict(line), sort_keys=True) for line in lines if line.key not in known]
+        if not rows:
+            return
+        path = self.path(tier, experiment)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "ab+") as file:
+            # A kill in the middle of a write leaves half a line: do not write on behind it.
+            file.seek(0, os.SEEK_END)
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                if file.read(1) != b"\n":
+                    file.write(b"\n")
+            file.write(("\n".join(rows) + "\n").encode())
+            file.flush()
+            os.fsync(file.fileno())
+
+    def everything(self) -> Iterator[tuple[str, str, Line]]:
+        """Tier, experiment and line of all that was ever measured."""
+        for path in sorted(self.root.glob("*/*.jsonl")):
+            tier, experiment = path.parent.name, path.stem
+            for line in self.read(tier, experiment):
+                yield tier, experiment, line
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Only one process at a time may add results."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        with open(self.root / ".lock", "a+") as file:
+            try:
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except ImportError:
+                pass  # no such locks on this system
+            except OSError:
+                file.seek(0)
+                holder = file.read().strip() or "?"
+                raise RunMismatch(f"{self.root} is in use by process {holder}: wait for it, or stop it") from None
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
