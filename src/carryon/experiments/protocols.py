@@ -13,7 +13,7 @@ from .base import Tier
 
 FORMATS = ("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad")
 
-FAST_BATCH, FAST_STEPS, FAST_SCRATCHPAD_STEPS = 32, 5_000, 5_000
+FAST_BATCH, FAST_STEPS, FAST_SCRATCHPAD_STEPS = 32, 3_000, 5_000
 FAST_STOP = StopConfig(accuracy=0.999, hold=2)
 
 
