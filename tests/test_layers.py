@@ -7,8 +7,8 @@ import carryon
 
 SOURCE = Path(carryon.__file__).parent
 LAYERS = [
-    {"errors", "rng", "files", "paper", "origin", "results", "lemmas"},
-    {"config", "matrix_completion"},
+    {"errors", "rng", "files", "paper", "origin", "lemmas"},
+    {"config", "results", "matrix_completion"},
     {"operations", "recipes"},
     {"formats", "sampling", "tokenizers"},
     {"data"},

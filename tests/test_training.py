@@ -381,6 +381,11 @@ def test_all_of_this_needs_no_pickle():
     assert not any("torch.save(" in text for text in sources)
 
 
+def test_a_loss_that_is_no_number_ends_the_run(tmp_path):
+    with pytest.raises(BadRun, match=r"the loss is (nan|inf) at step .*: lower train.lr"):
+        train(tiny(train__lr=1e30, train__grad_clip=0.0, train__warmup_steps=0), tmp_path, device="cpu")
+
+
 # --- the real thing, from the command line ------------------------------------------------------------------------
 
 

@@ -4,8 +4,9 @@ A run is a function of its config: batches come from (seed, step) and dropout is
 that was killed and resumed goes through the same steps as one that was not.
 """
 
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
@@ -73,6 +74,7 @@ def train(
                 if progress.step % config.train.eval_every == 0 or progress.step == config.train.steps:
                     row = watch.look(progress, stepper) if team.is_first else {}
                     if team.is_first:
+                        _check_loss(row)
                         run.log(row)
                         display.evaluated(row)
                     progress.stopped = team.agree(progress.judge(row, config.train))
@@ -94,6 +96,12 @@ def train(
                 finish(run, config, progress, parts, tokenizer, model, stepper, time.monotonic() - started, display)
         team.wait()
     return run
+
+
+def _check_loss(row: Mapping[str, Any]) -> None:
+    """A run whose loss is no number learns nothing more: better to say so than to go on to the end."""
+    if row["loss"] is not None and not math.isfinite(row["loss"]):
+        raise BadRun(f"the loss is {row['loss']} at step {row['step']:,}: lower train.lr, or raise train.warmup_steps")
 
 
 def _texts(config: RunConfig, parts: Sequence[Dataset]) -> Iterator[str]:

@@ -126,6 +126,7 @@ def _sums(device: str) -> Found:
     where = pick_device(device)
     with tempfile.TemporaryDirectory() as folder:
         run = train(config, Path(folder), device=device)
+        trained = run.metrics()[-1]
         model, tokenizer = load_model(run, where)
         dataset = make_dataset(config.data)
         seconds = []
@@ -135,7 +136,7 @@ def _sums(device: str) -> Found:
             result, _ = Exam(question, [dataset], model, tokenizer, pick_precision("auto", where)).ask()
             seconds.append(time.perf_counter() - started)
     text = f"{min(seconds):.1f} to {max(seconds):.1f} s ({len(seconds)} times), {result['right']:,} right"
-    return {"measured": text, "seconds": seconds, "right": result["right"]}
+    return {"measured": text, "seconds": seconds, "right": result["right"], "trained": trained}
 
 
 def _quickstart(device: str) -> Found:
