@@ -21,6 +21,7 @@ LAYERS = [
     {"training", "reports"},
     {"experiments", "execution"},
     {"planning"},
+    {"overview"},
     {"cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

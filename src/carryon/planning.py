@@ -4,7 +4,8 @@ A run that several experiments need is one task; what is measured already, in an
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from statistics import median
 from typing import Any
 
@@ -25,12 +26,39 @@ class Wanted:
     experiment: str
     case: Case
 
-    def names(self) -> list[tuple[str, dict[str, Any]]]:
+    @cached_property
+    def key(self) -> str:
+        """The run's hash."""
+        return self.case.run.hash
+
+    @cached_property
+    def lines(self) -> list[tuple[str, dict[str, Any]]]:
         """Each line's evaluation and settings."""
         if not isinstance(self.case.run, RunConfig):
             return [("trials", dict(self.case.settings))]
         wanted = [(q.config.hash, {**self.case.settings, **q.settings}) for q in self.case.questions]
         return [*wanted, ("history", dict(self.case.settings))] if self.case.history else wanted
+
+
+@dataclass
+class Known:
+    """What was measured: all of it, and what each experiment of a tier has in its own file."""
+
+    lines: dict[tuple[str, str], Line] = field(default_factory=dict)
+    """By run and evaluation, whoever asked."""
+    own: dict[str, set[tuple[str, str, str]]] = field(default_factory=dict)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    """What runs cost, by experiment."""
+
+    @classmethod
+    def read(cls, store: Store, tier: str) -> "Known":
+        known = cls()
+        for line_tier, name, line in store.everything():
+            known.lines.setdefault((line.run, line.evaluation), line)
+            if line_tier == tier:
+                known.own.setdefault(name, set()).add(line.key)
+                known.seconds.setdefault(name, []).append(line.seconds)
+        return known
 
 
 @dataclass
@@ -42,74 +70,78 @@ class Plan:
     """What has to be run, the most informative first."""
     done: int
     """Cases that need nothing."""
-    seconds: dict[str, list[float]] = field(default_factory=dict)
-    """What runs cost, by experiment, as far as it was measured."""
+    seconds: dict[str, list[float]]
+
+    @cached_property
+    def by_key(self) -> dict[str, list[Wanted]]:
+        """Who wants a run."""
+        found: dict[str, list[Wanted]] = {}
+        for want in self.wanted:
+            found.setdefault(want.key, []).append(want)
+        return found
 
     def estimate(self, task: Task) -> float:
         """Seconds a task will take, by what others of its experiment took."""
-        of = {wanted.experiment for wanted in self.wanted if wanted.case.run.hash == task.key}
+        of = {want.experiment for want in self.by_key.get(task.key, ())}
         measured = [second for name in of for second in self.seconds.get(name, ())]
         return median(measured) if measured else DEFAULT_SECONDS[self.tier]
 
-    def names_of(self, task: Task) -> list[str]:
+    def name_of(self, task: Task) -> str:
         """What a task is for, in words."""
-        found = [w for w in self.wanted if w.case.run.hash == task.key]
-        return [f"{w.experiment} {_words(w.case.settings)}" for w in found] or ["a run that others start from"]
+        found = self.by_key.get(task.key)
+        return f"{found[0].experiment} {_words(found[0].case.settings)}" if found else "a run that others start from"
 
     def keep(self, task: Task, outcome: Outcome) -> None:
         """Write an outcome to the results of every experiment that wanted it."""
-        for wanted in self.wanted:
-            if wanted.case.run.hash == task.key:
-                self.seconds.setdefault(wanted.experiment, []).append(outcome.seconds)
-                self.store.add(self.tier, wanted.experiment, _lines(wanted, outcome))
+        for want in self.by_key.get(task.key, ()):
+            self.seconds.setdefault(want.experiment, []).append(outcome.seconds)
+            self.store.add(self.tier, want.experiment, _lines(want, outcome))
 
 
 def _words(settings: Any) -> str:
     return ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in settings.values())
 
 
-def make_plan(experiments: Iterable[Experiment], tier: Tier, store: Store, seeds: int | None = None) -> Plan:
-    """What is wanted, what is there, and what is missing."""
-    seeds = seeds or SEEDS[tier]
-    there: dict[tuple[str, str], Line] = {}
-    own: dict[str, set[tuple[str, str, str]]] = {}
-    seconds: dict[str, list[float]] = {}
-    for line_tier, name, line in store.everything():
-        there.setdefault((line.run, line.evaluation), line)
-        if line_tier == tier:
-            own.setdefault(name, set()).add(line.key)
-            seconds.setdefault(name, []).append(line.seconds)
+def make_plan(
+    experiments: Iterable[Experiment],
+    tier: Tier,
+    store: Store,
+    seeds: int | None = None,
+    known: Known | None = None,
+    copy: bool = True,
+) -> Plan:
+    """What is wanted, what is there, and what is missing.
+
+    `copy`: results that another experiment measured are written to this one's file, too.
+    """
+    known = known or Known.read(store, tier)
     wanted: list[Wanted] = []
     missing: list[Wanted] = []
     for experiment in experiments:
-        cases = experiment.cases(tier)
-        for seed in range(seeds):
-            for case in spread(cases):
+        cases = spread(experiment.cases(tier))
+        for seed in range(seeds or SEEDS[tier]):
+            for case in cases:
                 want = Wanted(experiment.name, case.with_seed(seed))
                 wanted.append(want)
-                if not _found(want, there, own.get(experiment.name, set()), store, tier):
+                found = _find(want, known)
+                if found is None:
                     missing.append(want)
+                elif copy:
+                    own = known.own.get(experiment.name, set())
+                    store.add(tier, experiment.name, [line for line in found if line.key not in own])
     missing.sort(key=lambda want: want.case.run.seed)  # one seed of everything before the second of anything
-    tasks = _tasks(missing)
-    return Plan(tier, store, wanted, tasks, len(wanted) - len(missing), seconds)
+    return Plan(tier, store, wanted, _tasks(missing), len(wanted) - len(missing), known.seconds)
 
 
-def _found(want: Wanted, there: dict[Any, Line], own: set[Any], store: Store, tier: Tier) -> bool:
-    """Whether all its lines are there; those that another experiment measured are copied."""
-    run = want.case.run.hash
-    copies = []
-    for evaluation, settings in want.names():
-        line = there.get((run, evaluation))
+def _find(want: Wanted, known: Known) -> list[Line] | None:
+    """Its lines, whoever measured them, under its own settings; None if one is missing."""
+    found = []
+    for evaluation, settings in want.lines:
+        line = known.lines.get((want.key, evaluation))
         if line is None:
-            return False
-        copy = Line(
-            run, evaluation, line.config, settings, line.seed, line.metrics, line.seconds, line.device, line.version
-        )
-        if copy.key not in own:
-            copies.append(copy)
-    if copies:
-        store.add(tier, want.experiment, copies)
-    return True
+            return None
+        found.append(replace(line, settings=settings))
+    return found
 
 
 def spread(cases: Sequence[Case]) -> list[Case]:
@@ -138,7 +170,7 @@ def _tasks(missing: Iterable[Wanted]) -> list[Task]:
         for parent in case.parents:
             runs.setdefault(parent.hash, parent)
             evaluations.setdefault(parent.hash, {})
-        key, run = case.run.hash, case.run
+        key, run = want.key, case.run
         if isinstance(run, RunConfig):
             before = runs.get(key)
             watch = dict.fromkeys((*(before.watch if isinstance(before, RunConfig) else ()), *run.watch))
@@ -161,7 +193,7 @@ def _lines(want: Wanted, outcome: Outcome) -> list[Line]:
             p.model_dump(mode="json", exclude_defaults=True, exclude={"name", "evaluations", "watch"})
             for p in case.parents
         ]
-    for evaluation, settings in want.names():
+    for evaluation, settings in want.lines:
         answer = outcome.answers.get(evaluation)
         if answer is None:
             continue
@@ -172,7 +204,7 @@ def _lines(want: Wanted, outcome: Outcome) -> list[Line]:
         complete = {**config, "evaluation": question} if question else config
         lines.append(
             Line(
-                case.run.hash,
+                want.key,
                 evaluation,
                 complete,
                 settings,

@@ -70,6 +70,9 @@ class Store:
 
     def add(self, tier: str, experiment: str, lines: Iterable[Line]) -> None:
         """Put lines behind those that are there; a line that is there already is left as it is."""
+        lines = list(lines)
+        if not lines:
+            return
         known = {line.key for line in self.read(tier, experiment)}
         rows = [json.dumps(asdict(line), sort_keys=True) for line in lines if line.key not in known]
         if not rows:

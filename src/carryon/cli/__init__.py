@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ..errors import CarryonError
-from . import ask, bench, data, doctor, evaluate, gallery, importing, render, reproduce, runs, train
+from . import ask, bench, data, doctor, evaluate, gallery, importing, render, report, reproduce, runs, train
 
 app = typer.Typer(
     help="A laboratory for teaching arithmetic to small transformers.",
@@ -28,6 +28,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("ask")(ask.ask)
 app.command("experiments")(reproduce.experiments)
 app.command("reproduce")(reproduce.reproduce)
+app.command("report")(report.report)
 app.command("doctor")(doctor.doctor)
 app.command("import")(importing.import_)
 app.add_typer(data.app, name="data")

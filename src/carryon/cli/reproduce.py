@@ -87,14 +87,11 @@ def _carry_out(
     """What failed, in words, and what was not begun."""
     screen = Overview(plan)
     failed: list[str] = []
-    interrupted: list[Task] = []
 
     def tell(task: "Task", outcome: "Outcome") -> None:
         if outcome.error is not None:
-            failed.append(f"{plan.names_of(task)[0]}, seed {task.run.seed}: {outcome.error}")
-        elif outcome.interrupted:
-            interrupted.append(task)
-        else:
+            failed.append(f"{plan.name_of(task)}, seed {task.run.seed}: {outcome.error}")
+        elif not outcome.interrupted:
             plan.keep(task, outcome)
         screen.finished(task, outcome)
 
@@ -126,7 +123,7 @@ def _carry_out(
             **arguments,
         )
     screen.close()
-    return failed, [*interrupted, *left]
+    return failed, left
 
 
 class Overview:
@@ -140,7 +137,7 @@ class Overview:
         self._running: dict[str, str] = {}
 
     def started(self, task: "Task") -> None:
-        self._running[task.key] = self._plan.names_of(task)[0]
+        self._running[task.key] = self._plan.name_of(task)
         self._draw()
 
     def finished(self, task: "Task", outcome: "Outcome") -> None:
@@ -155,7 +152,7 @@ class Overview:
             what = f"{100 * accuracies[0]:.2f} %, " if accuracies else ""
             what += f"{outcome.seconds:.1f} s"
         self._clear()
-        name = self._plan.names_of(task)[0]
+        name = self._plan.name_of(task)
         print(
             f"[{self._done}/{self._total}] {name}, seed {task.run.seed}: {what}{self._left()}",
             file=sys.stderr,
@@ -204,7 +201,7 @@ def _print_plan(plan: "Plan") -> None:
     cost = sum(plan.estimate(task) for task in plan.tasks)
     print(f"{plan.done} of {len(plan.wanted)} runs are done, {len(plan.tasks)} to do, about {_duration(cost)}")
     for task in plan.tasks:
-        print(f"  {plan.names_of(task)[0]}, seed {task.run.seed}")
+        print(f"  {plan.name_of(task)}, seed {task.run.seed}")
 
 
 def _duration(seconds: float) -> str:
@@ -222,17 +219,18 @@ def experiments(
     Example: carryon experiments
     """
     from ..experiments import EXPERIMENTS, SEEDS
-    from ..planning import make_plan
+    from ..planning import Known, make_plan
     from ..results import TIERS, Store
     from .output import console, print_json
 
     store = Store(results)
     rows = []
+    known = {tier: Known.read(store, tier) for tier in TIERS}
     for name, experiment in EXPERIMENTS.items():
         row: dict[str, Any] = {"name": name, "title": experiment.title, "paper": list(experiment.paper)}
         row["claims"] = len(experiment.claims)
         for tier in TIERS:
-            plan = make_plan([experiment], tier, store, SEEDS[tier])  # type: ignore[arg-type]
+            plan = make_plan([experiment], tier, store, SEEDS[tier], known[tier], copy=False)  # type: ignore[arg-type]
             cost = sum(plan.estimate(task) for task in plan.tasks)
             row[tier] = {"done": plan.done, "of": len(plan.wanted), "missing_seconds": round(cost)}
         rows.append(row)

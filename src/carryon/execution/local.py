@@ -28,44 +28,42 @@ def run_local(
     estimate: Callable[[Task], float] = lambda task: 0.0,
     started: Callable[[Task], None] = lambda task: None,
 ) -> list[Task]:
-    """Carry out tasks, telling each outcome as it comes. Returns those not begun before the deadline.
+    """Carry out tasks, telling each outcome as it comes. Returns those not begun or not finished by the deadline.
 
     A worker that dies takes its task with it, not the others: another takes its place.
     """
     pool = _Pool(root, device, compile, max(1, (os.cpu_count() or 1) // jobs), deadline)
     waiting = order_tasks(tasks)
     keys = {task.key for task in waiting}
-    gone: set[str] = set()
-    """Keys whose outcome has come, good or bad."""
+    done: set[str] = set()
     failed: set[str] = set()
-    left: list[Task] = []
+    left: dict[str, Task] = {}
     try:
         while waiting or pool.busy:
             for task in list(waiting):
                 if len(pool.busy) >= jobs:
                     break
-                if task.parent in keys and task.parent not in gone:
+                if task.parent in keys and task.parent not in done | failed | left.keys():
                     continue
                 waiting.remove(task)
+                too_late = deadline is not None and time.time() + estimate(task) > deadline
                 if task.parent in failed:
-                    gone.add(task.key)
                     failed.add(task.key)
                     tell(task, Outcome(task.key, error=f"its parent {task.parent} is not there"))
-                elif deadline is not None and time.time() + estimate(task) > deadline:
-                    left.append(task)
-                    gone.add(task.key)
-                    failed.add(task.key)
+                elif too_late or task.parent in left:
+                    left[task.key] = task
                 else:
                     started(task)
                     pool.give(task)
             for task, outcome in pool.wait():
-                gone.add(task.key)
-                if outcome.error or outcome.interrupted:
-                    failed.add(task.key)
+                if outcome.interrupted:
+                    left[task.key] = task
+                else:
+                    (failed if outcome.error else done).add(task.key)
                 tell(task, outcome)
     finally:
         pool.close()
-    return left
+    return list(left.values())
 
 
 class _Worker:

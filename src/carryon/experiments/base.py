@@ -1,5 +1,6 @@
 """What an experiment is: cases to run, a report, and claims with the rules that decide them."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -151,6 +152,13 @@ class Measured:
         return float("inf")
 
 
+def ratio(above: float, below: float) -> float:
+    """For a claim: one crossing over another. NotEnough where neither was reached: inf over inf says nothing."""
+    if above == below == INF:
+        raise NotEnough("neither side of the ratio got that far")
+    return above / below
+
+
 @dataclass(frozen=True)
 class Claim:
     """A sentence of the paper, in our words, and the rule that decides it: one number and two ranges.
@@ -247,9 +255,8 @@ def paper_series(label: str, names: Mapping[str, str] | None = None) -> list[Ser
 
 
 def cell(stat: Stat | None, unit: str = "") -> str:
-    """A number in a table: mean, spread, seeds."""
+    """A number in a table: mean, spread, seeds. Rounded down: 99.996 is not 100.00."""
     if stat is None:
         return "–"
-    if stat.seeds == 1:
-        return f"{stat.mean:.2f}{unit} (1 seed)"
-    return f"{stat.mean:.2f}{unit} ({stat.low:.2f} to {stat.high:.2f}, {stat.seeds} seeds)"
+    mean, low, high = (f"{math.floor(100 * value + 1e-6) / 100:.2f}" for value in (stat.mean, stat.low, stat.high))
+    return f"{mean}{unit} (1 seed)" if stat.seeds == 1 else f"{mean}{unit} ({low} to {high}, {stat.seeds} seeds)"

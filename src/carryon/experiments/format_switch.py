@@ -6,7 +6,7 @@ the axis of some curves. Ours: one learning rate, validation accuracy along the 
 """
 
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, NotEnough, Question, Tier, cell, paper_series
+from .base import INF, Case, Claim, Experiment, Measured, NotEnough, Question, Tier, cell, paper_series, ratio
 from .families import child_run, parent, up_to
 from .histories import curve
 from .protocols import BARE, FORMATS, ask, few
@@ -36,7 +36,7 @@ class FormatSwitch(Experiment):
             "same format is quickest",
             "A model learns four digits quickest in the format it was trained in.",
             lambda m: min(
-                min(steps_to(m, start, target) for start in FORMATS if start != target) / steps_to(m, target, target)
+                ratio(min(steps_to(m, s, target) for s in FORMATS if s != target), steps_to(m, target, target))
                 for target in FORMATS
             ),
             "steps to 90 %, quickest other start over the same format, least of four targets",
@@ -47,10 +47,9 @@ class FormatSwitch(Experiment):
         Claim(
             "detailed is hard to leave",
             "A detailed start is the slowest to learn plain or reverse from.",
-            lambda m: min(
-                steps_to(m, "detailed_scratchpad", target)
-                / max(steps_to(m, start, target) for start in ("plain", "reverse", "simplified_scratchpad"))
-                for target in ("reverse",)
+            lambda m: ratio(
+                steps_to(m, "detailed_scratchpad", "reverse"),
+                max(steps_to(m, start, "reverse") for start in ("plain", "reverse", "simplified_scratchpad")),
             ),
             "steps to 90 % in reverse, detailed start over the slowest other",
             (1.2, INF),
@@ -61,7 +60,8 @@ class FormatSwitch(Experiment):
             "any start beats none",
             "Any trained start beats random weights.",
             lambda m: min(
-                steps_to(m, "none", target) / max(steps_to(m, start, target) for start in FORMATS) for target in FORMATS
+                ratio(steps_to(m, "none", target), max(steps_to(m, start, target) for start in FORMATS))
+                for target in FORMATS
             ),
             "steps to 90 %, no start over the slowest trained one, least of four targets",
             (1.1, INF),

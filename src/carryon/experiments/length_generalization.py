@@ -42,7 +42,7 @@ class LengthGeneralization(Experiment):
         Claim(
             "a length in between is not learnt",
             "Trained on one and three digits, a model cannot add two.",
-            lambda m: m.mean(trained="1 and 3 digits", length=2),
+            lambda m: m.mean(trained="1 and 3 digits", length=2, problems="1,000"),
             "two-digit accuracy",
             (0, 20),
             (20, 60),
@@ -52,7 +52,7 @@ class LengthGeneralization(Experiment):
         Claim(
             "a longer length is not learnt",
             "Trained on one to seven digits, a model cannot add eight.",
-            lambda m: m.mean(trained="1 to 7 digits", length=8),
+            lambda m: m.mean(trained="1 to 7 digits", length=8, problems="1,000"),
             "eight-digit accuracy",
             (0, 5),
             (5, 30),
@@ -62,7 +62,7 @@ class LengthGeneralization(Experiment):
         Claim(
             "nor in binary",
             "Trained on ten binary digits, a model cannot add eleven.",
-            lambda m: m.mean(trained="10 binary digits", length=11),
+            lambda m: m.mean(trained="10 binary digits", length=11, problems="1,000"),
             "eleven-digit accuracy",
             (0, 5),
             (5, 30),

@@ -8,7 +8,7 @@ Ours: the same budgets, right scratchpads, test problems that do not occur in tr
 
 from ..config import DataConfig
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series
+from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series, ratio
 from .protocols import BARE, FORMATS, ask, few, make_run
 
 DIGITS = (5, 7, 10)
@@ -55,7 +55,7 @@ class LongerDigits(Experiment):
         Claim(
             "plain needs ever more",
             "The longer the numbers, the more examples plain needs.",
-            lambda m: m.crossing(80, format="plain", digits=7) / m.crossing(80, format="plain", digits=5),
+            lambda m: ratio(m.crossing(80, format="plain", digits=7), m.crossing(80, format="plain", digits=5)),
             "examples for 80 %, plain, 7 digits over 5",
             (1.5, INF),
             (1.1, 1.5),
@@ -64,7 +64,7 @@ class LongerDigits(Experiment):
         Claim(
             "reverse does not",
             "Reverse needs hardly more examples for longer numbers.",
-            lambda m: m.crossing(90, format="reverse", digits=10) / m.crossing(90, format="reverse", digits=5),
+            lambda m: ratio(m.crossing(90, format="reverse", digits=10), m.crossing(90, format="reverse", digits=5)),
             "examples for 90 %, reverse, 10 digits over 5",
             (0, 2),
             (2, 5),

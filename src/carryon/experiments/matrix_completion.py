@@ -12,7 +12,7 @@ import math
 
 from ..config import CompletionConfig
 from ..reports import Figure, Point, Series, Table
-from .base import Case, Claim, Experiment, Measured, Tier, cell, number, paper_series
+from .base import Case, Claim, Experiment, Measured, Tier, cell, number, paper_series, ratio
 from .protocols import few
 
 ENTRIES = {
@@ -40,9 +40,9 @@ class MatrixCompletion(Experiment):
         Claim(
             "sharp transition",
             "The chance of filling the table goes from none to certain over a narrow range.",
-            lambda m: (
-                m.crossing(90, "revealed", FILLED, method="as_published", n=100)
-                / m.crossing(10, "revealed", FILLED, method="as_published", n=100)
+            lambda m: ratio(
+                m.crossing(90, "revealed", FILLED, method="as_published", n=100),
+                m.crossing(10, "revealed", FILLED, method="as_published", n=100),
             ),
             "n = 100, entries for 90 % success over those for 10 %",
             (0, 2),
@@ -52,7 +52,7 @@ class MatrixCompletion(Experiment):
         Claim(
             "transition at O(n)",
             "The transition lies at a number of entries proportional to n.",
-            lambda m: (half_way(m, "as_published", 500) / 500) / (half_way(m, "as_published", 20) / 20),
+            lambda m: ratio(half_way(m, "as_published", 500) / 500, half_way(m, "as_published", 20) / 20),
             "half-way point per n, n = 500 over n = 20",
             (0, 1.5),
             (1.5, 3),
@@ -71,8 +71,8 @@ class MatrixCompletion(Experiment):
         Claim(
             "the right algorithm needs n log n",
             "For a table of sums, entries that link all rows and columns are enough: about n log n of them.",
-            lambda m: (
-                (half_way(m, "sums", 500) / (500 * math.log(500))) / (half_way(m, "sums", 20) / (20 * math.log(20)))
+            lambda m: ratio(
+                half_way(m, "sums", 500) / (500 * math.log(500)), half_way(m, "sums", 20) / (20 * math.log(20))
             ),
             "half-way point per n log n, n = 500 over n = 20",
             (0.7, 1.3),

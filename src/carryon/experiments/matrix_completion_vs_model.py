@@ -7,7 +7,7 @@ models with a command that forgets its script. Ours: models and algorithms on th
 
 from ..config import CompletionConfig, DataConfig
 from ..reports import Figure, Point, Series, Table
-from .base import Case, Claim, Experiment, Measured, Question, Tier, cell, number, paper_series
+from .base import Case, Claim, Experiment, Measured, Question, Tier, cell, number, paper_series, ratio
 from .protocols import BARE, ask, make_run
 
 SIZES = (500, 1_000, 1_200, 1_500, 1_800, 2_000, 3_000, 5_000)
@@ -34,8 +34,9 @@ class MatrixCompletionVsModel(Experiment):
         Claim(
             "transitions coincide",
             "Models learn addition at the number of entries where the published completion succeeds.",
-            lambda m: (
-                m.crossing(50, "revealed", solver="reverse") / m.crossing(50, "revealed", FILLED, solver="as_published")
+            lambda m: ratio(
+                m.crossing(50, "revealed", solver="reverse"),
+                m.crossing(50, "revealed", FILLED, solver="as_published"),
             ),
             "half-way point, reverse model over published completion",
             (0.75, 1.33),
@@ -54,7 +55,9 @@ class MatrixCompletionVsModel(Experiment):
         Claim(
             "completion is possible much earlier",
             "Entries far fewer than a model needs already determine the table.",
-            lambda m: m.crossing(50, "revealed", solver="reverse") / m.crossing(50, "revealed", FILLED, solver="sums"),
+            lambda m: ratio(
+                m.crossing(50, "revealed", solver="reverse"), m.crossing(50, "revealed", FILLED, solver="sums")
+            ),
             "half-way point, reverse model over the right algorithm",
             (1.5, float("inf")),
             (1.1, 1.5),

@@ -7,7 +7,7 @@ of one pipeline is itself mostly noise. Ours: right means right.
 
 from ..config import DataConfig, FormatConfig
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series
+from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series, ratio
 from .protocols import BARE, ask, few, make_run, sizes
 
 NOISES = ("none", "A", "C", "both")
@@ -33,7 +33,9 @@ class NoisyScratchpad(Experiment):
         Claim(
             "noise costs samples",
             "Noisy steps cost examples.",
-            lambda m: m.crossing(90, operation="add", noise="both") / m.crossing(90, operation="add", noise="none"),
+            lambda m: ratio(
+                m.crossing(90, operation="add", noise="both"), m.crossing(90, operation="add", noise="none")
+            ),
             "addition, examples for 90 %, both noisy over none",
             (1.5, INF),
             (1.1, 1.5),

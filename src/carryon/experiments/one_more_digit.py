@@ -6,7 +6,7 @@ rate a format, 500 to 10,000 examples.
 """
 
 from ..reports import Figure, Series, Table
-from .base import Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series
+from .base import Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series, ratio
 from .families import child_run, parent, up_to
 from .protocols import BARE, FORMATS, ask, few
 
@@ -37,7 +37,8 @@ class OneMoreDigit(Experiment):
             "plain needs more",
             "Plain needs more than the other formats at every length.",
             lambda m: min(
-                enough(m, "plain", to) / max(enough(m, format, to) for format in FORMATS[1:]) for _, to in STEPS_UP
+                ratio(enough(m, "plain", to), max(enough(m, format, to) for format in FORMATS[1:]))
+                for _, to in STEPS_UP
             ),
             "examples for 95 %, plain over the worst other, least of four lengths",
             (1.5, float("inf")),

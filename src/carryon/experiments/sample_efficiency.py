@@ -7,7 +7,7 @@ without their "Target:" line. Ours: the same test set for all, right scratchpads
 """
 
 from ..reports import Figure, Series, Table
-from .base import Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series
+from .base import Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series, ratio
 from .protocols import BARE, FORMATS, addition, ask, detailed_steps, make_run, sizes
 
 SIZES = (250, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000, 20_000, 40_000)
@@ -46,7 +46,7 @@ class SampleEfficiency(Experiment):
         Claim(
             "reverse needs twice that",
             "Reverse needs about twice the examples of the simplified scratchpad.",
-            lambda m: needed(m, "reverse") / needed(m, "simplified_scratchpad"),
+            lambda m: ratio(needed(m, "reverse"), needed(m, "simplified_scratchpad")),
             "examples for 99 %, reverse over simplified scratchpad",
             (1.5, 3),
             (1, 5),
@@ -55,7 +55,7 @@ class SampleEfficiency(Experiment):
         Claim(
             "plain never gets there",
             "Plain does not reach perfect accuracy with any number of examples tried.",
-            lambda m: max(m.mean(format="plain", examples=n) for n in m.values("examples", format="plain")),
+            lambda m: max(m.mean(format="plain", examples=n) for n in m.values("examples", format="plain") or SIZES),
             "best plain accuracy, bare prompt",
             (0, 98),
             (98, 99.5),

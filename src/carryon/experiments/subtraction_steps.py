@@ -7,7 +7,7 @@ operands as text (so that 9 > 10) and teaches wrong comparisons. Ours: the same 
 
 from ..config import DataConfig
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell
+from .base import INF, Case, Claim, Experiment, Measured, NotEnough, Question, Tier, cell
 from .protocols import BARE, ask, detailed_steps, make_run
 
 FORMATS = ("plain", "reverse", "detailed_scratchpad", "detailed_scratchpad_v2")
@@ -17,9 +17,11 @@ def comparison_share(measured: Measured) -> float:
     """Of version 2's wrong scratchpads, those that first go wrong in the comparison."""
     lines = measured.of(format="detailed_scratchpad_v2")
     measured.mean(format="detailed_scratchpad_v2")  # enough seeds?
-    counts = [line.metrics.get("first_wrong_lines", {}) for line in lines]
+    counts: list[dict[str, int]] = [line.metrics.get("first_wrong_lines", {}) for line in lines]
     every = sum(sum(kinds.values()) for kinds in counts)
-    return sum(kinds.get("comparison", 0) for kinds in counts) / every if every else 0.0
+    if not every:
+        raise NotEnough("version 2 wrote no wrong scratchpad")
+    return sum(kinds.get("comparison", 0) for kinds in counts) / every
 
 
 class SubtractionSteps(Experiment):

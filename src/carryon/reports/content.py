@@ -55,3 +55,31 @@ class Verdict:
     decision: Decision
     because: str
     """The number that decides it, in words."""
+
+
+@dataclass(frozen=True)
+class TierPart:
+    """What one tier has to say about an experiment."""
+
+    tier: str
+    verdicts: Sequence[Verdict]
+    items: Sequence[Figure | Table]
+    provenance: str
+    """Runs, seeds, devices, commits."""
+    missing: str
+    """What was not run; empty if nothing is missing."""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """All about one experiment."""
+
+    name: str
+    title: str
+    about: str
+    paper: Sequence[str]
+    without_numbers: Sequence[str]
+    """Those of the paper's figures whose numbers were never published."""
+    parts: Sequence[TierPart]
+    claims: Sequence[tuple[str, str, str]]
+    """Name, sentence and rule of every claim, decided or not."""

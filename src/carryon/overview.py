@@ -1,0 +1,58 @@
+"""Everything that is known about an experiment, ready to be shown."""
+
+import inspect
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+from .experiments import SEEDS, Experiment, Measured
+from .paper import figure
+from .planning import make_plan
+from .reports import Chapter, TierPart
+from .results import Line, Store
+
+
+def make_chapter(experiment: Experiment, store: Store, tiers: Sequence[str] = ("fast", "paper")) -> Chapter:
+    """What the results say, tier by tier; a tier without results is left out."""
+    parts = []
+    for tier in tiers:
+        lines = store.read(tier, experiment.name)
+        if lines:
+            parts.append(_part(experiment, store, tier, lines))
+    doc = inspect.cleandoc(sys.modules[type(experiment).__module__].__doc__ or "")
+    return Chapter(
+        experiment.name,
+        experiment.title,
+        "\n\n".join(" ".join(paragraph.split()) for paragraph in doc.split("\n\n")),
+        experiment.paper,
+        [label for label in experiment.paper if label.startswith("fig:") and not _has_numbers(label)],
+        parts,
+        [(claim.name, claim.says, claim.rule) for claim in experiment.claims],
+    )
+
+
+def _part(experiment: Experiment, store: Store, tier: str, lines: list[Line]) -> TierPart:
+    measured = Measured(lines, tier, SEEDS[tier])
+    plan = make_plan([experiment], tier, store, SEEDS[tier], copy=False)  # type: ignore[arg-type]
+    left = len(plan.wanted) - plan.done
+    missing = f"Not run yet: {left} of {len(plan.wanted)} runs." if left else ""
+    return TierPart(tier, experiment.verdicts(measured), experiment.report(measured), _provenance(lines), missing)
+
+
+def _provenance(lines: list[Line]) -> str:
+    runs = {line.run: line for line in lines}
+    seeds = sorted({line.seed for line in lines})
+    devices = ", ".join(name for name, _ in Counter(line.device for line in runs.values()).most_common())
+    commits = ", ".join(sorted({line.version or "unknown" for line in lines}))
+    seconds = sum(line.seconds for line in runs.values())
+    return (
+        f"{len(runs)} runs, seeds {', '.join(map(str, seeds))}; {seconds / 60:.0f} minutes in all on {devices}; "
+        f"code at commit {commits}."
+    )
+
+
+def _has_numbers(label: str) -> bool:
+    try:
+        return bool(figure(label)["series"])
+    except KeyError:
+        return False

@@ -1,0 +1,123 @@
+"""Reports as one HTML file: nothing loaded from elsewhere, opens from disk."""
+
+from collections.abc import Sequence
+from html import escape
+
+from .content import Chapter, Figure, Table, TierPart
+from .drawing import draw
+from .markdown import MARKS, count_verdicts
+
+_CLASSES = {
+    "holds": "good",
+    "holds with a correction": "fair",
+    "does not hold": "bad",
+    "not enough runs": "open",
+}
+
+STYLE = """
+:root { --ink: #1c2024; --soft: #5b6570; --line: #d9dee3; --page: #fbfbfa; --card: #fff; --link: #0a58a6;
+  --good: #0b6e4f; --fair: #8a5a00; --bad: #a4262c; --open: #5b6570; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e8ea; --soft: #a3acb5; --line: #363c42; --page: #17191b;
+  --card: #202326; --link: #7db7f0; --good: #4cc38a; --fair: #e0a63a; --bad: #ff8f8f; --open: #a3acb5; } }
+* { box-sizing: border-box }
+body { margin: 0; font: 16px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--page) }
+main { max-width: 62rem; margin: 0 auto; padding: 1.5rem 1rem 4rem }
+h1 { font-size: 1.8rem; line-height: 1.2 } h2 { font-size: 1.35rem; margin-top: 3rem; border-top: 1px solid var(--line);
+  padding-top: 1.2rem } h3 { font-size: 1.05rem; margin: 1.8rem 0 .4rem }
+a { color: var(--link) } p.soft, .soft { color: var(--soft); font-size: .92rem }
+.scroll { overflow-x: auto } table { border-collapse: collapse; font-size: .9rem; min-width: 60% }
+th, td { text-align: left; vertical-align: top; padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line) }
+th { font-weight: 600; color: var(--soft) } code { font-size: .92em }
+figure { margin: .6rem 0; background: #fff; border: 1px solid var(--line); border-radius: 6px; padding: .4rem }
+figure svg { width: 100%; height: auto; display: block }
+.verdict { white-space: nowrap; font-weight: 600 } .good { color: var(--good) } .fair { color: var(--fair) }
+.bad { color: var(--bad) } .open { color: var(--open) }
+@media print { body { background: #fff } h2 { break-before: page } figure, tr { break-inside: avoid } }
+"""
+
+
+def write_page(chapters: Sequence[Chapter]) -> str:
+    """All chapters on one page, the claims first."""
+    body = [
+        "<h1>Teaching arithmetic to small transformers: what became of the claims</h1>",
+        f"<p>{escape(count_verdicts(chapters))}</p>",
+        "<p class=soft>Each rule was committed before the runs it judges. Numbers: mean over seeds (range, seeds).</p>",
+        _claims(chapters),
+    ]
+    for chapter in chapters:
+        body.append(_chapter(chapter))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>carryon report</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(body)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _claims(chapters: Sequence[Chapter]) -> str:
+    rows = []
+    for chapter in chapters:
+        link = f'<a href="#{chapter.name}">{chapter.name}</a>'
+        if not chapter.parts:
+            for _, says, _ in chapter.claims:
+                rows.append([link, escape(says), "", _verdict("not enough runs"), ""])
+        for part in chapter.parts:
+            for verdict in part.verdicts:
+                cells = [link, escape(verdict.says), part.tier, _verdict(verdict.decision), escape(verdict.because)]
+                rows.append(cells)
+    return _table(("experiment", "claim", "tier", "verdict", "because"), rows)
+
+
+def _verdict(decision: str) -> str:
+    return f'<span class="verdict {_CLASSES[decision]}">{escape(MARKS[decision])}</span>'
+
+
+def _chapter(chapter: Chapter) -> str:
+    parts = [
+        f'<h2 id="{chapter.name}">{escape(chapter.title)}</h2>',
+        f"<p class=soft><code>carryon reproduce {chapter.name}</code></p>",
+        *(f"<p>{escape(paragraph)}</p>" for paragraph in chapter.about.split("\n\n")),
+    ]
+    if chapter.without_numbers:
+        labels = escape(", ".join(chapter.without_numbers))
+        parts.append(f"<p>The paper's numbers for {labels} were not published: ours stand alone.</p>")
+    if not chapter.parts:
+        parts.append("<p>Nothing was run yet. The claims, and what will decide them:</p>")
+        parts.append(_table(("claim", "rule"), [[escape(says), escape(rule)] for _, says, rule in chapter.claims]))
+    return "\n".join([*parts, *(_part(part) for part in chapter.parts)])
+
+
+def _part(part: TierPart) -> str:
+    html = [f"<h3>Tier {part.tier}</h3>", f"<p class=soft>{escape(part.provenance)}</p>"]
+    if part.missing:
+        html.append(f"<p class=soft>{escape(part.missing)}</p>")
+    rows = [
+        [escape(v.says), _verdict(v.decision), escape(v.because), f"<span class=soft>{escape(v.rule)}</span>"]
+        for v in part.verdicts
+    ]
+    html.append(_table(("claim", "verdict", "because", "rule"), rows))
+    for item in part.items:
+        html.append(f"<h3>{escape(item.title)}</h3>")
+        html.append(_figure(item) if isinstance(item, Figure) else _plain_table(item))
+        if item.note:
+            html.append(f"<p class=soft>{escape(item.note)}</p>")
+    return "\n".join(html)
+
+
+def _figure(figure: Figure) -> str:
+    exactness = sorted({s.exactness for s in figure.series if s.source == "paper" and s.exactness and s.points})
+    caption = f"<p class=soft>The paper's points: {escape('; '.join(exactness))}.</p>" if exactness else ""
+    return f'<figure role="img" aria-label="{escape(figure.title)}">{draw(figure)}</figure>{caption}'
+
+
+def _plain_table(table: Table) -> str:
+    return _table(table.columns, [[escape(cell) for cell in row] for row in table.rows])
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return "<p class=soft>Nothing measured yet.</p>"
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<div class=scroll><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"

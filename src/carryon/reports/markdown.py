@@ -1,0 +1,95 @@
+"""Reports as Markdown, for the repository."""
+
+from collections.abc import Callable, Sequence
+
+from .content import Chapter, Figure, TierPart
+
+MARKS = {
+    "holds": "✔ holds",
+    "holds with a correction": "◐ holds with a correction",
+    "does not hold": "✘ does not hold",
+    "not enough runs": "… not enough runs",
+}
+
+
+def write_chapter(chapter: Chapter, place_figure: Callable[[str, Figure], str]) -> str:
+    """One experiment. `place_figure` puts a figure somewhere under a name and says where."""
+    lines = [f"# {chapter.title}", "", f"`carryon reproduce {chapter.name}`", "", chapter.about, ""]
+    if chapter.without_numbers:
+        labels = ", ".join(chapter.without_numbers)
+        lines += [f"The paper's numbers for {labels} were not published: ours stand alone.", ""]
+    if not chapter.parts:
+        lines += ["Nothing was run yet.", "", "## Claims to be decided", ""]
+        lines += [f"- {says} *Rule:* {rule}." for _, says, rule in chapter.claims]
+    for part in chapter.parts:
+        lines += _part(chapter.name, part, place_figure)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _part(name: str, part: TierPart, place_figure: Callable[[str, Figure], str]) -> list[str]:
+    lines = [f"## Tier {part.tier}", "", part.provenance, ""]
+    if part.missing:
+        lines += [part.missing, ""]
+    lines += _table(
+        ("claim", "verdict", "because", "rule"),
+        [[v.says, MARKS[v.decision], v.because, v.rule] for v in part.verdicts],
+    )
+    for number, item in enumerate(part.items, start=1):
+        lines += [f"### {item.title}", ""]
+        if isinstance(item, Figure):
+            lines += [f"![{item.title}]({place_figure(f'{name}-{part.tier}-{number}', item)})", ""]
+            exactness = sorted({s.exactness for s in item.series if s.source == "paper" and s.exactness and s.points})
+            if exactness:
+                lines += [f"The paper's points: {'; '.join(exactness)}. Bands: the range over our seeds.", ""]
+        else:
+            lines += _table(item.columns, item.rows)
+        if item.note:
+            lines += [item.note, ""]
+    return lines
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    if not rows:
+        return ["Nothing measured yet.", ""]
+    head = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    return [*head, *(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows), ""]
+
+
+def write_overview(chapters: Sequence[Chapter]) -> str:
+    """All claims on one page."""
+    lines = [
+        "# What became of the paper's claims",
+        "",
+        "Made by `carryon report --format md` from `results/`. Each rule was committed before the runs it judges.",
+        "",
+        count_verdicts(chapters),
+        "",
+    ]
+    rows = []
+    for chapter in chapters:
+        if not chapter.parts:
+            rows += [
+                [f"[{chapter.name}]({chapter.name}.md)", says, "", MARKS["not enough runs"], ""]
+                for _, says, _ in chapter.claims
+            ]
+        for part in chapter.parts:
+            for verdict in part.verdicts:
+                link = f"[{chapter.name}]({chapter.name}.md)"
+                rows.append([link, verdict.says, part.tier, MARKS[verdict.decision], verdict.because])
+    lines += _table(("experiment", "claim", "tier", "verdict", "because"), rows)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def count_verdicts(chapters: Sequence[Chapter]) -> str:
+    """How many claims hold, by the best tier that decides them."""
+    counts = dict.fromkeys(MARKS, 0)
+    for chapter in chapters:
+        for name, _, _ in chapter.claims:
+            decisions = [v.decision for part in chapter.parts for v in part.verdicts if v.claim == name]
+            decided = [decision for decision in decisions if decision != "not enough runs"]
+            counts[decided[-1] if decided else "not enough runs"] += 1
+    total = sum(counts.values())
+    return (
+        f"Of {total} claims {counts['holds']} hold, {counts['holds with a correction']} hold with a correction, "
+        f"{counts['does not hold']} do not hold, and {counts['not enough runs']} wait for runs."
+    )

@@ -1,0 +1,312 @@
+"""Reproducing as people do it: from the command line, killed, restarted, with bad input."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from carryon.config import CompletionConfig, EvaluationConfig
+from carryon.execution import Outcome, Task, order_tasks
+from carryon.execution.local import run_local
+from carryon.experiments import EXPERIMENTS, experiment
+from carryon.experiments.base import Case, Measured
+from carryon.planning import make_plan, spread
+from carryon.results import Line, Store
+
+pytestmark = pytest.mark.xdist_group("reproduce")  # one process, so that the smoke tier is run once
+
+ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_WAIT_POLICY": "PASSIVE", "COLUMNS": "200"}
+
+
+def start(folder, *arguments):
+    command = [sys.executable, "-m", "carryon", *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=pipe, stderr=pipe, text=True)
+
+
+def run(folder, *arguments):
+    process = start(folder, *arguments)
+    process.stdout_text, process.stderr_text = process.communicate()
+    return process
+
+
+def fails(folder, *arguments, says):
+    done = run(folder, *arguments)
+    assert done.returncode == 2, (done.stdout_text, done.stderr_text)
+    assert done.stderr_text.splitlines()[-1].startswith("carryon: ")
+    assert "Traceback" not in done.stderr_text
+    assert says in done.stderr_text
+
+
+def measured(folder):
+    """Everything but the time it took."""
+
+    def without_times(value):
+        if isinstance(value, dict):
+            return {key: without_times(inner) for key, inner in value.items() if key != "seconds"}
+        return [without_times(inner) for inner in value] if isinstance(value, list) else value
+
+    lines = [(name, line) for _, name, line in Store(Path(folder) / "results").everything()]
+    return {(name, *line.key, line.seed): without_times(dict(line.metrics)) for name, line in lines}
+
+
+# --- all of it, small ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """Every experiment, end to end."""
+    folder = tmp_path_factory.mktemp("smoke")
+    done = run(folder, "reproduce", "all", "--tier", "smoke", "--jobs", "2")
+    assert done.returncode == 0, done.stderr_text
+    return folder
+
+
+@pytest.mark.timeout(240)
+def test_every_experiment_runs_end_to_end(smoke):
+    store = Store(smoke / "results")
+    for name, one in EXPERIMENTS.items():
+        plan = make_plan([one], "smoke", store)
+        assert not plan.tasks, name
+        assert plan.done == len(plan.wanted) == len(one.cases("smoke"))
+        for line in store.read("smoke", name):
+            assert line.device
+            assert line.seconds >= 0
+            assert line.config
+    assert not store.broken
+
+
+@pytest.mark.timeout(240)
+def test_a_second_time_there_is_nothing_to_do(smoke):
+    before = measured(smoke)
+    done = run(smoke, "reproduce", "all", "--tier", "smoke")
+    assert done.returncode == 0
+    assert "[1/" not in done.stderr_text
+    assert measured(smoke) == before
+
+
+@pytest.mark.timeout(240)
+def test_the_report_shows_what_was_run(smoke):
+    done = run(smoke, "report", "--tier", "smoke")
+    assert "22 of 22 experiments have results" in done.stdout_text, done.stderr_text
+    page = (smoke / "report.html").read_text()
+    assert page.count("<svg") > 30
+    assert "http" not in page.replace("http://www.w3.org/", "")  # the names of SVG's own vocabulary
+    assert "<script" not in page
+    for name, one in EXPERIMENTS.items():
+        assert f'<h2 id="{name}">' in page
+        for claim in one.claims:
+            assert claim.name
+    done = run(smoke, "report", "lemmas", "--tier", "smoke", "--format", "md", "--out", "pages")
+    assert done.returncode == 0
+    text = (smoke / "pages" / "lemmas.md").read_text()
+    assert "seeds 0" in text
+    assert "commit" in text
+    assert (smoke / "pages" / "figures" / "lemmas-smoke-1.svg").read_text().startswith("<svg")
+
+
+def test_the_same_figure_is_the_same_file(smoke):
+    texts = []
+    for out in ("one", "two"):
+        run(smoke, "report", "lemmas", "--tier", "smoke", "--format", "md", "--out", out)
+        texts.append((smoke / out / "figures" / "lemmas-smoke-1.svg").read_bytes())
+    assert texts[0] == texts[1]
+
+
+def test_experiments_are_listed_with_what_is_missing(smoke):
+    rows = json.loads(run(smoke, "experiments", "--json").stdout_text)
+    assert [row["name"] for row in rows] == list(EXPERIMENTS)
+    for row in rows:
+        assert row["smoke"]["done"] == row["smoke"]["of"]
+        if row["name"] == "plain_vs_reverse":  # an enumeration, say, is the same in every tier
+            assert row["fast"]["done"] == 0
+            assert row["fast"]["missing_seconds"] > 0
+    assert "plain_vs_reverse" in run(smoke, "experiments").stdout_text
+
+
+# --- killed and started again -------------------------------------------------------------------------------------
+
+SOME = ("plain_vs_reverse", "noisy_prefix", "forgetting", "lemmas")
+
+
+@pytest.mark.timeout(300)
+def test_ten_kills_change_nothing(smoke, tmp_path):
+    """kill -9 at random moments: the results are those of an undisturbed run."""
+    moments = random.Random(7)
+    for _ in range(10):
+        process = start(tmp_path, "reproduce", *SOME, "--tier", "smoke", "--jobs", "2")
+        time.sleep(moments.uniform(1.0, 5.0))
+        process.kill()
+        process.communicate()
+        time.sleep(0.3)  # workers notice that their parent is gone
+    done = run(tmp_path, "reproduce", *SOME, "--tier", "smoke", "--jobs", "2")
+    assert done.returncode == 0, done.stderr_text
+    undisturbed = {key: value for key, value in measured(smoke).items() if key[0] in SOME}
+    assert measured(tmp_path) == undisturbed
+
+
+@pytest.mark.timeout(120)
+def test_a_budget_is_kept_and_the_rest_done_later(smoke, tmp_path):
+    began = time.monotonic()
+    done = run(tmp_path, "reproduce", *SOME, "--tier", "smoke", "--jobs", "1", "--budget", "5s")
+    assert time.monotonic() - began < 25
+    assert done.returncode == 0
+    assert "did not fit the budget" in done.stdout_text
+    done = run(tmp_path, "reproduce", *SOME, "--tier", "smoke")
+    assert done.returncode == 0
+    assert measured(tmp_path).keys() == {key for key in measured(smoke) if key[0] in SOME}
+
+
+def trials(revealed, n=500, trials=400):
+    return Task(
+        CompletionConfig(kind="matrix completion", method="as_published", n=n, revealed=revealed, trials=trials)
+    )
+
+
+def test_a_worker_that_dies_takes_only_its_own_task_with_it(tmp_path):
+    slow, quick = trials(40_000), [trials(number, n=20, trials=2) for number in (50, 60, 70)]
+    outcomes = {}
+
+    def tell(task, outcome):
+        outcomes[task.key] = outcome
+        if len(outcomes) == 3:  # the quick ones are done: kill whoever works on the slow one
+            for child in multiprocessing_children():
+                os.kill(child, signal.SIGKILL)
+
+    def multiprocessing_children():
+        import multiprocessing
+
+        return [child.pid for child in multiprocessing.active_children()]
+
+    left = run_local([slow, *quick], tmp_path, tell, jobs=2, device="cpu")
+    assert not left
+    assert outcomes[slow.key].error == "the worker was killed by signal 9"
+    assert all(outcomes[task.key].error is None for task in quick)
+    assert [outcomes[task.key].answers["trials"]["trials"] for task in quick] == [2, 2, 2]
+
+
+def test_what_fails_is_said_at_the_end_and_the_others_go_on(tmp_path):
+    case = experiment("plain_vs_reverse").cases("smoke")[0]
+    good = Task(case.run, (EvaluationConfig(limit=5),))
+    bad = Task(case.run.model_copy(update={"parent": "0123456789"}))
+    outcomes = {}
+    run_local([bad, good], tmp_path, lambda task, outcome: outcomes.update({task.key: outcome}), device="cpu")
+    assert "there is no run '0123456789'" in outcomes[bad.key].error
+    assert outcomes[good.key].error is None
+    assert outcomes[good.key].answers[EvaluationConfig(limit=5).hash]["count"] == 5
+
+
+def test_children_of_a_failed_parent_are_not_tried(tmp_path):
+    case = experiment("forgetting").cases("smoke")[0].with_seed(0)
+    parent = Task(case.parents[0])
+    child = Task(case.run, (), case.run.parent)
+    outcomes = {}
+    run_local([child, parent], tmp_path, lambda t, o: outcomes.update({t.key: o}), device="cuda:7")
+    assert "is not there" in outcomes[parent.key].error
+    assert outcomes[child.key].error == f"its parent {parent.key} is not there"
+
+
+# --- plans --------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_two_experiments_need_is_run_once(tmp_path):
+    store = Store(tmp_path)
+    together = make_plan([experiment("plain_vs_reverse"), experiment("noisy_prefix")], "fast", store)
+    alone = make_plan([experiment("plain_vs_reverse")], "fast", store)
+    assert len(together.tasks) == len(alone.tasks)
+    task = next(task for task in together.tasks if len(task.evaluations) > 3)
+    assert {question.corrupt for question in task.evaluations} == {"none", "random", "precise"}
+
+
+def test_results_of_another_experiment_are_used(tmp_path):
+    store = Store(tmp_path)
+    first, second = experiment("sample_efficiency"), experiment("token_cost")
+    plan = make_plan([first], "smoke", store)
+    for task in plan.tasks:
+        answers = {question.hash: {"accuracy": 0.5} for question in task.evaluations}
+        plan.keep(task, Outcome(task.key, answers, 1.0, "cpu", "abc"))
+    assert not make_plan([second], "smoke", store).tasks
+    assert len(store.read("smoke", "token_cost")) == len(store.read("smoke", "sample_efficiency"))
+
+
+def test_one_seed_of_everything_comes_before_the_second_of_anything(tmp_path):
+    plan = make_plan([experiment("plain_vs_reverse"), experiment("wrapping")], "fast", Store(tmp_path))
+    seeds = [task.run.seed for task in plan.tasks]
+    assert seeds == sorted(seeds)
+    assert set(seeds) == {0, 1, 2}
+
+
+def test_a_curve_is_begun_at_its_ends():
+    cases = [Case({"examples": n}, None) for n in range(9)]
+    order = [case.settings["examples"] for case in spread(cases)]
+    assert order[:2] == [0, 8]
+    assert sorted(order) == list(range(9))
+    assert abs(order[2] - order[3]) > 1
+
+
+def test_parents_come_first():
+    case = experiment("forgetting").cases("fast")[0].with_seed(1)
+    tasks = [Task(case.run, (), case.run.parent), Task(case.parents[0])]
+    assert [task.key for task in order_tasks(tasks)] == [case.parents[0].hash, case.run.hash]
+
+
+# --- results and bad input ----------------------------------------------------------------------------------------
+
+LINE = Line("r", "e", {"a": 1}, {"format": "plain"}, 0, {"accuracy": 0.5}, 1.0, "cpu", "abc")
+
+
+def test_a_broken_line_is_named_and_the_others_are_read(tmp_path):
+    store = Store(tmp_path)
+    store.add("fast", "lemmas", [LINE])
+    path = store.path("fast", "lemmas")
+    path.write_text(path.read_text() + '{"run": "half a li\n[1]\n\n')
+    store.add("fast", "lemmas", [Line("s", *LINE.key[1:2], {}, {}, 1, {}, 1.0, "cpu", None)])
+    again = Store(tmp_path)
+    assert [line.run for line in again.read("fast", "lemmas")] == ["r", "s"]
+    assert [note.split(" was skipped")[0] for note in again.broken] == [f"{path} line 2", f"{path} line 3"]
+    done = run(tmp_path.parent, "reproduce", "lemmas", "--tier", "smoke", "--results", str(tmp_path))
+    assert f"carryon: {path} line 2 was skipped" in done.stderr_text
+
+
+def test_half_a_line_at_the_end_spoils_nothing(tmp_path):
+    store = Store(tmp_path)
+    store.add("fast", "lemmas", [LINE])
+    path = store.path("fast", "lemmas")
+    path.write_bytes(path.read_bytes() + b'{"run": "cut o')
+    store.add("fast", "lemmas", [Line("s", "e", {}, {}, 1, {}, 1.0, "cpu", None)])
+    assert [line.run for line in Store(tmp_path).read("fast", "lemmas")] == ["r", "s"]
+
+
+def test_a_line_is_added_once(tmp_path):
+    store = Store(tmp_path)
+    store.add("fast", "lemmas", [LINE, LINE])
+    store.add("fast", "lemmas", [LINE])
+    assert len(store.read("fast", "lemmas")) == 1
+    assert Measured(store.read("fast", "lemmas")).mean(format="plain") == 50
+
+
+def test_bad_input_is_one_line(tmp_path):
+    fails(tmp_path, "reproduce", "plain_vs_revers", says="did you mean 'plain_vs_reverse'?")
+    fails(tmp_path, "reproduce", "lemmas", "--tier", "fasst", says="did you mean 'fast'?")
+    fails(tmp_path, "reproduce", "lemmas", "--budget", "soon", says="is not a time such as 90s, 25m or 2h")
+    fails(tmp_path, "reproduce", "plain_vs_reverse", "--budget", "3s", says="the shortest takes about 25 s")
+    fails(tmp_path, "reproduce", "lemmas", "--on", "moon", says="choose from local, ray, slurm")
+    fails(tmp_path, "report", "lemma", says="did you mean 'lemmas'?")
+    fails(tmp_path, "report", "--format", "pdf", says="choose from html, md")
+
+
+def test_two_at_once_are_refused_by_name(tmp_path):
+    with Store(tmp_path / "results").locked():
+        fails(tmp_path, "reproduce", "lemmas", says=f"is in use by process {os.getpid()}")
+
+
+def test_a_dry_run_says_what_would_be_run(tmp_path):
+    done = run(tmp_path, "reproduce", "plain_vs_reverse", "--dry-run")
+    assert "0 of 54 runs are done, 54 to do" in done.stdout_text
+    assert not (tmp_path / "runs").exists()
