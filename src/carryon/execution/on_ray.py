@@ -143,7 +143,7 @@ def _work(
 
 
 def perform_in_time(task: Task, root: Path, device: str, compile: str, deadline: float | None) -> Outcome | None:
-    """Perform a task that has waited in a queue, maybe begun by another worker before. None: it is too late to begin."""
+    """Perform a task that has waited in a queue and may have been begun before. None: it is too late to begin."""
     if deadline is not None and time.time() > deadline:
         return None
     if isinstance(task.run, RunConfig):

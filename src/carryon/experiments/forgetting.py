@@ -6,6 +6,9 @@ of one curve is halved. Ours: the same rates around the paper's, the one with th
 every curve on its own axis.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..config import DataConfig, EvaluationConfig, ExcludeConfig
 from ..reports import Figure, Series, Table
 from ..results import Line
@@ -58,6 +61,8 @@ def four_digits_only(format: str) -> DataConfig:
 
 def at_end(measured: Measured, format: str, length: int) -> float:
     """Accuracy in percent at this length when fine-tuning is over, at the rate that validation chose."""
+    for lr in RATES[format]:
+        measured.mean(_last_validation, format=format, lr=lr)  # enough seeds of each, to choose?
     finals: list[float] = []
     for line in chosen(measured, format):
         history = line.metrics["history"]
@@ -152,6 +157,11 @@ class Forgetting(Experiment):
         columns = ("format", "learning rate", *(f"{n} digits" for n in LENGTHS))
         note = "The learning rate is the one with the best validation accuracy at the end, for each seed."
         return [*items, Table("Accuracy (%) after fine-tuning", columns, rows, note)]
+
+
+def _last_validation(metrics: Mapping[str, Any]) -> float | None:
+    history = metrics.get("history")
+    return history[-1].get("validation") if history else None
 
 
 def _last(lines: list[Line], length: int) -> str:
