@@ -16,7 +16,7 @@ from carryon.execution import Outcome, Task, order_tasks
 from carryon.execution.local import run_local
 from carryon.experiments import EXPERIMENTS, experiment
 from carryon.experiments.base import Case, Measured
-from carryon.planning import make_plan, spread
+from carryon.planning import make_plan, probe_plan, spread
 from carryon.results import Line, Store
 
 pytestmark = pytest.mark.xdist_group("reproduce")  # one process, so that the smoke tier is run once
@@ -254,6 +254,23 @@ def test_parents_come_first():
     case = experiment("forgetting").cases("fast")[0].with_seed(1)
     tasks = [Task(case.run, (), case.run.parent), Task(case.parents[0])]
     assert [task.key for task in order_tasks(tasks)] == [case.parents[0].hash, case.run.hash]
+
+
+def test_a_probe_tries_the_heaviest_run_and_keeps_nothing(tmp_path):
+    done = run(tmp_path, "reproduce", "forgetting", "plain_vs_reverse", "--tier", "smoke", "--probe", "2")
+    assert done.returncode == 0, done.stderr_text
+    assert "the heaviest smoke run of 2 experiments works for 2 steps" in done.stdout_text
+    assert "[3/3]" in done.stderr_text  # the run to start from, too
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_probe_takes_the_longest_run_at_full_size(tmp_path):
+    plan = probe_plan([experiment("longer_digits")], "paper", 200, Store(tmp_path))
+    (task,) = plan.tasks
+    assert task.run.data.format.name == "detailed_scratchpad"
+    assert task.run.train.steps == 200
+    assert task.run.train.batch_size == 80
+    assert task.run.model.context == 2048
 
 
 # --- results and bad input ----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
-from .config import AnyRun, RunConfig
+from .config import AnyRun, RunConfig, StopConfig
 from .execution import Outcome, Task
 from .experiments import Case, Experiment, Tier
 from .experiments.base import SEEDS
@@ -142,6 +142,32 @@ def _find(want: Wanted, known: Known) -> list[Line] | None:
             return None
         found.append(replace(line, settings=settings))
     return found
+
+
+def probe_plan(experiments: Iterable[Experiment], tier: Tier, steps: int, store: Store) -> Plan:
+    """The heaviest run of each experiment, cut to a few steps, with all its questions: does it work at full size?"""
+    wanted = []
+    for experiment in experiments:
+        case = max(experiment.cases(tier), key=_tokens)
+        if isinstance(case.run, RunConfig):
+            parents = tuple(_cut(parent, steps) for parent in case.parents)
+            case = replace(case, run=_cut(case.run, steps), parents=parents)
+        wanted.append(Wanted(experiment.name, case.with_seed(0)))
+    return Plan(tier, store, wanted, _tasks(wanted), 0, {})
+
+
+def _tokens(case: Case) -> float:
+    """What a case costs, roughly: tokens of all its steps."""
+    run = case.run
+    if not isinstance(run, RunConfig):
+        return 0.0
+    # A long context weighs more than its tokens: attention, and generation when it is asked.
+    return float(run.train.steps * run.train.batch_size * run.model.context**1.5)
+
+
+def _cut(run: RunConfig, steps: int) -> RunConfig:
+    train = run.train.model_copy(update={"steps": steps, "eval_every": steps, "stop": StopConfig()})
+    return run.model_copy(update={"train": train, "name": f"probe-{run.name}"})
 
 
 def spread(cases: Sequence[Case]) -> list[Case]:

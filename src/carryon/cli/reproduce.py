@@ -34,6 +34,9 @@ def reproduce(
     address: Annotated[
         str | None, typer.Option(help="ray: the cluster to join; one on this machine if left out.")
     ] = None,
+    probe: Annotated[
+        int | None, number("Only try the heaviest run of each for so many steps, and keep no results.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run and stop.")] = False,
 ) -> None:
     """Run what is missing of the paper's figures and tables. Safe to kill; the same command goes on.
@@ -51,6 +54,9 @@ def reproduce(
         raise UnknownName("place to run on", on, ("local", "ray", "slurm"))
     chosen = list(EXPERIMENTS.values()) if names == ["all"] else [experiment(name) for name in names]
     seconds = _seconds(budget) if budget is not None else None
+    if probe is not None:
+        _probe(chosen, tier, probe, on, jobs, device, compile, gpus, address)
+        return
     store = Store(results)
     with store.locked():
         plan = make_plan(chosen, tier, store, seeds)  # type: ignore[arg-type]
@@ -61,16 +67,37 @@ def reproduce(
             return
         _check_budget(plan, seconds)
         failed, left = _carry_out(plan, on, jobs, device, compile, runs, seconds, gpus, address)
-    if failed:
-        print(f"carryon: {len(failed)} runs failed:", file=sys.stderr)
-        for line in failed:
-            print(f"  {line}", file=sys.stderr)
+    _say_what_failed(failed)
     if left:
         cost = sum(plan.estimate(task) for task in left)
         print(f"{len(left)} runs did not fit the budget (about {_duration(cost)} of work): the same command goes on")
     if failed or left:
         raise typer.Exit(1 if failed else 0)
     print(f"all done: 'carryon report {' '.join(names)} --tier {tier}' shows it")
+
+
+def _say_what_failed(failed: list[str]) -> None:
+    if failed:
+        print(f"carryon: {len(failed)} runs failed:", file=sys.stderr)
+        for line in failed:
+            print(f"  {line}", file=sys.stderr)
+
+
+def _probe(chosen: list[Any], tier: str, steps: int, *how: Any) -> None:
+    """Nothing of it stays: runs and results go to a folder that is deleted."""
+    import tempfile
+
+    from ..planning import probe_plan
+    from ..results import Store
+
+    on, jobs, device, compile, gpus, address = how
+    with tempfile.TemporaryDirectory() as folder:
+        plan = probe_plan(chosen, tier, steps, Store(Path(folder) / "results"))  # type: ignore[arg-type]
+        failed, _ = _carry_out(plan, on, jobs, device, compile, Path(folder) / "runs", None, gpus, address)
+    _say_what_failed(failed)
+    if failed:
+        raise typer.Exit(1)
+    print(f"the heaviest {tier} run of {len(chosen)} experiments works for {steps} steps")
 
 
 def _carry_out(
