@@ -119,16 +119,14 @@ def make_plan(
     missing: list[Wanted] = []
     for experiment in experiments:
         cases = spread(experiment.cases(tier))
-        for seed in range(seeds or SEEDS[tier]):
-            for case in cases:
-                want = Wanted(experiment.name, case.with_seed(seed))
-                wanted.append(want)
-                found = _find(want, known)
-                if found is None:
-                    missing.append(want)
-                elif copy:
-                    own = known.own.get(experiment.name, set())
-                    store.add(tier, experiment.name, [line for line in found if line.key not in own])
+        for want in (Wanted(experiment.name, one) for case in cases for one in case.with_seeds(seeds or SEEDS[tier])):
+            wanted.append(want)
+            found = _find(want, known)
+            if found is None:
+                missing.append(want)
+            elif copy:
+                own = known.own.get(experiment.name, set())
+                store.add(tier, experiment.name, [line for line in found if line.key not in own])
     missing.sort(key=lambda want: want.case.run.seed)  # one seed of everything before the second of anything
     return Plan(tier, store, wanted, _tasks(missing), len(wanted) - len(missing), known.seconds)
 
@@ -246,5 +244,7 @@ def _lines(want: Wanted, outcome: Outcome) -> list[Line]:
 
 def _named(history: Iterable[dict[str, Any]], case: Case) -> list[dict[str, Any]]:
     """Columns by what the experiment calls them, instead of by hash."""
-    names = {q.config.column: "-".join(str(value) for value in q.settings.values()) for q in case.questions}
+    names: dict[str, str] = {}
+    for question in case.questions:
+        names.setdefault(question.config.column, "-".join(str(value) for value in question.settings.values()))
     return [{names.get(key, key): value for key, value in row.items()} for row in history]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
-from ..config import AnyRun, EvaluationConfig, RunConfig
+from ..config import AnyRun, EnumerationConfig, EvaluationConfig, RunConfig
 from ..reports import Figure, Point, Series, Table, Verdict
 from ..results import Line
 
@@ -52,6 +52,10 @@ class Case:
             chain.append(config)
             before = config.hash
         return Case(self.settings, chain[-1], self.questions, tuple(chain[:-1]), self.history)
+
+    def with_seeds(self, count: int) -> "list[Case]":
+        """Once for each seed; an enumeration draws nothing, and once is enough."""
+        return [self.with_seed(seed) for seed in range(1 if isinstance(self.run, EnumerationConfig) else count)]
 
 
 class NotEnough(Exception):

@@ -12,7 +12,7 @@ from typing import Any
 from ..config import DataConfig, EvaluationConfig, ExcludeConfig
 from ..reports import Figure, Series, Table
 from ..results import Line
-from .base import Case, Claim, Experiment, Measured, NotEnough, Question, Tier, paper_series
+from .base import Case, Claim, Experiment, Measured, NotEnough, Question, Stat, Tier, cell, paper_series
 from .families import child_run, parent
 from .histories import curve
 from .protocols import FORMATS, ask, few
@@ -166,4 +166,7 @@ def _last_validation(metrics: Mapping[str, Any]) -> float | None:
 
 def _last(lines: list[Line], length: int) -> str:
     points = curve(lines, f"{length} digits")
-    return f"{points[-1].y:.1f} ({points[-1].seeds} seeds)" if points else "–"
+    if not points:
+        return "–"
+    last = points[-1]
+    return cell(Stat(last.y, last.low or 0.0, last.high or 0.0, last.seeds or 1))

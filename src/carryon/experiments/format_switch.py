@@ -46,7 +46,7 @@ class FormatSwitch(Experiment):
         ),
         Claim(
             "detailed is hard to leave",
-            "A detailed start is the slowest to learn plain or reverse from.",
+            "A detailed start is the slowest to learn reverse from.",
             lambda m: ratio(
                 steps_to(m, "detailed_scratchpad", "reverse"),
                 max(steps_to(m, start, "reverse") for start in ("plain", "reverse", "simplified_scratchpad")),

@@ -34,6 +34,9 @@ def exactly(length: int, base: int = 10, count: int = 100) -> EvaluationConfig:
     return EvaluationConfig(data=data)
 
 
+LENGTHS = {"1 and 3 digits": (1, 2, 3, 4), "1 to 7 digits": tuple(range(1, 9)), "10 binary digits": (8, 9, 10, 11)}
+
+
 class LengthGeneralization(Experiment):
     name = "length_generalization"
     title = "Numbers longer than any in training"
@@ -83,24 +86,13 @@ class LengthGeneralization(Experiment):
 
     def cases(self, tier: Tier) -> list[Case]:
         trained = {
-            "1 and 3 digits": (
-                DataConfig(num_examples=7_655, exclude=ExcludeConfig(lengths=(2,))),
-                (1, 2, 3, 4),
-                10,
-            ),
-            "1 to 7 digits": (
-                DataConfig(digits=7, sampler="equal_lengths", num_examples=100_000),
-                tuple(range(1, 9)),
-                10,
-            ),
-            "10 binary digits": (
-                DataConfig(digits=10, base=2, sampler="equal_lengths", num_examples=20_000),
-                (8, 9, 10, 11),
-                2,
-            ),
+            "1 and 3 digits": DataConfig(num_examples=7_655, exclude=ExcludeConfig(lengths=(2,))),
+            "1 to 7 digits": DataConfig(digits=7, sampler="equal_lengths", num_examples=100_000),
+            "10 binary digits": DataConfig(digits=10, base=2, sampler="equal_lengths", num_examples=20_000),
         }
         cases = []
-        for name, (data, lengths, base) in trained.items():
+        for name, data in trained.items():
+            lengths, base = LENGTHS[name], data.base
             watched = [ask(tier, exactly(length, base)) for length in lengths]
             run = make_run(
                 tier, data, steps=20_000, batch_size=128, warmup_steps=0, watch=watched, stop=False, eval_every=1_000
@@ -140,7 +132,7 @@ class LengthGeneralization(Experiment):
         rows = []
         for name in ("1 and 3 digits", "1 to 7 digits", "10 binary digits"):
             lines = measured.of(trained=name)
-            lengths = measured.values("length", trained=name)
+            lengths = LENGTHS[name]
             series = [Series(f"{length} digits", curve(lines, str(length))) for length in lengths]
             if name in letters:
                 names = {f"{letters[name]}; {length}-digit test": f"{length} digits (paper)" for length in lengths}

@@ -88,7 +88,7 @@ class MatrixCompletionVsModel(Experiment):
         for method in ("as_published", "sums"):
             series.append(Series(f"completion, {method}", measured.curve("revealed", FILLED, solver=method)))
         series += [
-            Series("completion (paper)", [Point(p.x, 100 * p.y) for p in s.points], "paper", s.exactness)
+            Series("completion, as_published (paper)", [Point(p.x, 100 * p.y) for p in s.points], "paper", s.exactness)
             for s in paper_series(self.paper[0])
         ]
         rows = [

@@ -85,7 +85,7 @@ class NoisyPrefix(Experiment):
             values = [theirs[name, f"{n}/{f}"] for n, f in kinds]
             rows.append([name, "paper", *(f"{value}" for value in values)])
             paper = [Point(f"{n}, {f}", value) for (n, f), value in zip(kinds, values, strict=True)]
-            series.append(Series(f"{name} (paper)", paper, "paper", "exact"))
+            series.append(Series(f"{name}, sampled at 0.8 (paper)", paper, "paper", "exact"))
         columns = ("third digit", "decoding", *(f"{noise}, {format}" for noise, format in kinds))
         return [
             Figure("The third digit after two wrong ones", "noise, format", "right (%)", series, bars=True),

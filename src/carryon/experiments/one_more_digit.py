@@ -63,10 +63,7 @@ class OneMoreDigit(Experiment):
     def report(self, measured: Measured) -> list[Figure | Table]:
         items: list[Figure | Table] = []
         for letter, format in zip("abcd", FORMATS, strict=True):
-            series = [
-                Series(f"{start} to {to} digits", measured.curve("examples", format=format, to=to))
-                for start, to in STEPS_UP
-            ]
+            series = [Series(f"to {to} digits", measured.curve("examples", format=format, to=to)) for _, to in STEPS_UP]
             word = format.replace("_", " ")
             names = {f"({letter}) {word}, to {to}-digit": f"to {to} digits (paper)" for _, to in STEPS_UP}
             series += paper_series(self.paper[0], names)

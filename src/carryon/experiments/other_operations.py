@@ -35,11 +35,6 @@ def data_of(operation: str, format: str, size: int) -> DataConfig:
     )
 
 
-def largest(measured: Measured, operation: str, format: str) -> float:
-    """Accuracy with the most examples; the least for which all formats were run."""
-    return measured.mean(operation=operation, format=format, examples=SIZES[operation][-1])
-
-
 def gain(measured: Measured, operation: str, size: int) -> float:
     where = {"operation": operation, "examples": size}
     return measured.mean(format="detailed_scratchpad", **where) - measured.mean(format="plain", **where)

@@ -1,7 +1,7 @@
 """How much compute a run gets: the paper's protocol, and what the other tiers make of it.
 
 paper   6 layers, width 384; plain and reverse 256 x 256 tokens a step, 5,000 steps; scratchpads 16 x 1,024
-fast    the same model and data; an eighth of the tokens or less, and a stop once the validation set is right
+fast    the same model and data; fewer tokens (plain and reverse: a thirteenth), and a stop once validation is right
 smoke   a tiny model for a handful of steps: does every run run?
 """
 
@@ -13,7 +13,8 @@ from .base import Tier
 
 FORMATS = ("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad")
 
-FAST_BATCH, FAST_STEPS, FAST_SCRATCHPAD_STEPS = 32, 3_000, 5_000
+FAST_BATCH, FAST_STEPS = 32, 3_000
+FAST_LONG_BATCH, FAST_SCRATCHPAD_STEPS = 16, 5_000
 FAST_STOP = StopConfig(accuracy=0.999, hold=2)
 
 
@@ -45,8 +46,7 @@ def make_run(
         "eval_every": eval_every or (1_000 if scratchpad else 250),
     }
     if tier == "fast":
-        if model["context"] <= 256:
-            train["batch_size"] = min(train["batch_size"], FAST_BATCH)
+        train["batch_size"] = min(train["batch_size"], FAST_BATCH if model["context"] <= 256 else FAST_LONG_BATCH)
         train["accumulation"] = 1
         train["steps"] = min(train["steps"], FAST_SCRATCHPAD_STEPS if scratchpad else FAST_STEPS)
         train["eval_every"] = eval_every or 500

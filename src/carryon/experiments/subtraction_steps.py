@@ -87,4 +87,6 @@ def _first_wrong(measured: Measured, format: str) -> str:
     for line in measured.of(format=format):
         for kind, count in line.metrics.get("first_wrong_lines", {}).items():
             counts[kind] = counts.get(kind, 0) + count
-    return ", ".join(f"{kind} {count:,}" for kind, count in sorted(counts.items(), key=lambda item: -item[1])) or "none"
+    if not counts:
+        return "none" if measured.of(format=format) else "–"
+    return ", ".join(f"{kind} {count:,}" for kind, count in sorted(counts.items(), key=lambda item: -item[1]))

@@ -42,7 +42,7 @@ class UnseenDigits(Experiment):
             "worst at the lowest digit",
             "Reverse suffers most when the lowest digit is the hidden one.",
             lambda m: min(where_hidden(m, 2), where_hidden(m, 3)) - where_hidden(m, 1),
-            "reverse, better of the other places minus the lowest",
+            "reverse, worse of the other places minus the lowest",
             (5, INF),
             (0, 5),
             "by little",

@@ -97,7 +97,7 @@ class UnseenNumbers(Experiment):
                 for name, value in zip(columns, overall[1:], strict=True)
                 if name.endswith(f"/{format}")
             ]
-            series.append(Series(f"{format} (paper)", theirs_points, "paper", "exact"))
+            series.append(Series(f"{format}, rarest hidden (paper)", theirs_points, "paper", "exact"))
         head = ("format", "hidden numbers", "overall", "with a hidden number", "overall (paper)", "hidden (paper)")
         return [
             Figure("Numbers hidden from training", "numbers hidden", "test accuracy (%)", series),
