@@ -3,6 +3,7 @@
 import logging
 import math
 import os
+import socket
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -86,13 +87,21 @@ def _cluster(address: str | None) -> Iterator[Any]:
         yield ray
         return
     try:
+        if address is not None and ":" in address:
+            _knock(address)
         ray.init(address or "local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    except ConnectionError:
+    except (OSError, ValueError):
         raise Unsupported(f"no Ray cluster answers at {address}") from None
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Ray would try for many minutes to reach what is not there."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 def _check_room(nodes: Iterable[Any], gpus: float) -> None:

@@ -263,4 +263,5 @@ def cell(stat: Stat | None, unit: str = "") -> str:
     if stat is None:
         return "–"
     mean, low, high = (f"{math.floor(100 * value + 1e-6) / 100:.2f}" for value in (stat.mean, stat.low, stat.high))
-    return f"{mean}{unit} (1 seed)" if stat.seeds == 1 else f"{mean}{unit} ({low} to {high}, {stat.seeds} seeds)"
+    seeds = "1 seed" if stat.seeds == 1 else f"{stat.seeds} seeds"
+    return f"{mean}{unit} ({seeds})" if low == high else f"{mean}{unit} ({low} to {high}, {seeds})"

@@ -1,0 +1,39 @@
+"""docs/results is what results/ says."""
+
+from pathlib import Path
+
+from carryon.experiments import EXPERIMENTS
+from carryon.overview import make_chapter
+from carryon.reports.markdown import write_chapter, write_overview
+from carryon.results import Store
+
+ROOT = Path(__file__).parent.parent
+STALE = "run: carryon report --format md"
+
+
+def test_every_page_is_up_to_date():
+    store = Store(ROOT / "results")
+    chapters = [make_chapter(experiment, store) for experiment in EXPERIMENTS.values()]
+    for chapter in chapters:
+        placed = []
+
+        def place(name, figure, placed=placed):
+            placed.append(f"figures/{name}.svg")
+            return placed[-1]
+
+        page = write_chapter(chapter, place)
+        assert (ROOT / "docs/results" / f"{chapter.name}.md").read_text(encoding="utf-8") == page, STALE
+        for path in placed:
+            assert (ROOT / "docs/results" / path).is_file(), STALE
+    assert (ROOT / "docs/results/README.md").read_text(encoding="utf-8") == write_overview(chapters), STALE
+    assert not store.broken
+
+
+def test_no_number_without_seed_device_and_commit():
+    for tier, experiment, line in Store(ROOT / "results").everything():
+        assert tier in ("fast", "paper"), "smoke results are not worth keeping"
+        assert experiment in EXPERIMENTS
+        assert line.version
+        assert line.device
+        assert isinstance(line.seed, int)
+        assert line.config
