@@ -123,7 +123,9 @@ def _receive(ray: Any, promise: Any, task: Task, failed: set[str]) -> Outcome | 
     except ray.exceptions.RayError as error:
         if task.parent in failed:  # which was told before: Ray gives them in order
             return _orphan(task)
-        return Outcome(task.key, error=f"the worker died: {str(error).strip().splitlines()[0]}")
+        # A dead worker is told in the first line; what an error in a worker was, in its traceback's last.
+        line = str(error).strip().splitlines()[-isinstance(error, ray.exceptions.RayTaskError)]
+        return Outcome(task.key, error=f"{type(error).__name__}: {line}")
 
 
 def _call_back(ray: Any, promises: list[Any]) -> None:
