@@ -132,7 +132,8 @@ class Measured:
         """For a claim: NotEnough where too few seeds were run."""
         stat = self.stat(metric, **settings)
         if stat is None or stat.seeds < self.min_seeds:
-            raise NotEnough(", ".join(f"{key} {value}" for key, value in settings.items()))
+            so_far = f" ({stat.seeds} of {self.min_seeds} seeds so far)" if stat else ""
+            raise NotEnough(_words(settings) + so_far)
         return stat.mean
 
     def curve(self, x: str, metric: Metric = accuracy, /, **settings: Any) -> list[Point]:
@@ -147,7 +148,7 @@ class Measured:
         """The smallest `x` at which the mean reaches a level, on straight lines between points; inf: never."""
         points = [(value, self.mean(metric, **{**settings, x: value})) for value in self.values(x, **settings)]
         if not points:
-            raise NotEnough(", ".join(f"{key} {value}" for key, value in settings.items()))
+            raise NotEnough(_words(settings))
         if points[0][1] >= level:
             return float(points[0][0])
         for (x0, y0), (x1, y1) in pairwise(points):
@@ -200,6 +201,12 @@ class Claim:
             decision = "holds with a correction"
             return Verdict(self.name, self.says, self.rule, decision, f"{because}: {self.correction}")  # type: ignore[arg-type]
         return Verdict(self.name, self.says, self.rule, "does not hold", because)
+
+
+def _words(settings: Settings) -> str:
+    return ", ".join(
+        f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in settings.items()
+    )
 
 
 INF = float("inf")

@@ -1,5 +1,6 @@
 """Reports as one HTML file: nothing loaded from elsewhere, opens from disk."""
 
+import re
 from collections.abc import Sequence
 from html import escape
 
@@ -32,6 +33,8 @@ figure { margin: .6rem 0; background: #fff; border: 1px solid var(--line); borde
 figure svg { width: 100%; height: auto; display: block }
 .verdict { white-space: nowrap; font-weight: 600 } .good { color: var(--good) } .fair { color: var(--fair) }
 .bad { color: var(--bad) } .open { color: var(--open) }
+@media (max-width: 44rem) { .claims thead { display: none } .claims td { display: block; border: 0; padding: .1rem 0 }
+  .claims tr { display: block; border-bottom: 1px solid var(--line); padding: .6rem 0 } }
 @media print { body { background: #fff } h2 { break-before: page } figure, tr { break-inside: avoid } }
 """
 
@@ -56,17 +59,21 @@ def write_page(chapters: Sequence[Chapter]) -> str:
 
 
 def _claims(chapters: Sequence[Chapter]) -> str:
-    rows = []
+    rows: list[list[str]] = []
     for chapter in chapters:
-        link = f'<a href="#{chapter.name}">{chapter.name}</a>'
+        first = len(rows)
         if not chapter.parts:
-            for _, says, _ in chapter.claims:
-                rows.append([link, escape(says), "", _verdict("not enough runs"), ""])
+            rows += [["", _text(says), "", _verdict("not enough runs"), ""] for _, says, _ in chapter.claims]
         for part in chapter.parts:
-            for verdict in part.verdicts:
-                cells = [link, escape(verdict.says), part.tier, _verdict(verdict.decision), escape(verdict.because)]
-                rows.append(cells)
-    return _table(("experiment", "claim", "tier", "verdict", "because"), rows)
+            rows += [["", _text(v.says), part.tier, _verdict(v.decision), _text(v.because)] for v in part.verdicts]
+        if len(rows) > first:
+            rows[first][0] = f'<a href="#{chapter.name}">{chapter.name}</a>'
+    return _table(("experiment", "claim", "tier", "verdict", "because"), rows, "claims")
+
+
+def _text(text: str) -> str:
+    """Escaped, with what stands between backticks as code."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def _verdict(decision: str) -> str:
@@ -77,14 +84,16 @@ def _chapter(chapter: Chapter) -> str:
     parts = [
         f'<h2 id="{chapter.name}">{escape(chapter.title)}</h2>',
         f"<p class=soft><code>carryon reproduce {chapter.name}</code></p>",
-        *(f"<p>{escape(paragraph)}</p>" for paragraph in chapter.about.split("\n\n")),
+        *(f"<p>{_text(paragraph)}</p>" for paragraph in chapter.about.split("\n\n")),
     ]
     if chapter.without_numbers:
         labels = escape(", ".join(chapter.without_numbers))
         parts.append(f"<p>The paper's numbers for {labels} were not published: ours stand alone.</p>")
     if not chapter.parts:
         parts.append("<p>Nothing was run yet. The claims, and what will decide them:</p>")
-        parts.append(_table(("claim", "rule"), [[escape(says), escape(rule)] for _, says, rule in chapter.claims]))
+        parts.append(
+            _table(("claim", "rule"), [[_text(says), _text(rule)] for _, says, rule in chapter.claims], "claims")
+        )
     return "\n".join([*parts, *(_part(part) for part in chapter.parts)])
 
 
@@ -93,15 +102,15 @@ def _part(part: TierPart) -> str:
     if part.missing:
         html.append(f"<p class=soft>{escape(part.missing)}</p>")
     rows = [
-        [escape(v.says), _verdict(v.decision), escape(v.because), f"<span class=soft>{escape(v.rule)}</span>"]
+        [_text(v.says), _verdict(v.decision), _text(v.because), f"<span class=soft>{_text(v.rule)}</span>"]
         for v in part.verdicts
     ]
-    html.append(_table(("claim", "verdict", "because", "rule"), rows))
+    html.append(_table(("claim", "verdict", "because", "rule"), rows, "claims"))
     for item in part.items:
         html.append(f"<h3>{escape(item.title)}</h3>")
         html.append(_figure(item) if isinstance(item, Figure) else _plain_table(item))
         if item.note:
-            html.append(f"<p class=soft>{escape(item.note)}</p>")
+            html.append(f"<p class=soft>{_text(item.note)}</p>")
     return "\n".join(html)
 
 
@@ -115,9 +124,11 @@ def _plain_table(table: Table) -> str:
     return _table(table.columns, [[escape(cell) for cell in row] for row in table.rows])
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "numbers") -> str:
     if not rows:
         return "<p class=soft>Nothing measured yet.</p>"
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     body = "\n".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<div class=scroll><table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+    return (
+        f"<div class=scroll><table class={kind}><thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>"
+    )

@@ -65,17 +65,15 @@ def write_overview(chapters: Sequence[Chapter]) -> str:
         count_verdicts(chapters),
         "",
     ]
-    rows = []
+    rows: list[list[str]] = []
     for chapter in chapters:
+        first = len(rows)
         if not chapter.parts:
-            rows += [
-                [f"[{chapter.name}]({chapter.name}.md)", says, "", MARKS["not enough runs"], ""]
-                for _, says, _ in chapter.claims
-            ]
+            rows += [["", says, "", MARKS["not enough runs"], ""] for _, says, _ in chapter.claims]
         for part in chapter.parts:
-            for verdict in part.verdicts:
-                link = f"[{chapter.name}]({chapter.name}.md)"
-                rows.append([link, verdict.says, part.tier, MARKS[verdict.decision], verdict.because])
+            rows += [["", v.says, part.tier, MARKS[v.decision], v.because] for v in part.verdicts]
+        if len(rows) > first:
+            rows[first][0] = f"[{chapter.name}]({chapter.name}.md)"
     lines += _table(("experiment", "claim", "tier", "verdict", "because"), rows)
     return "\n".join(lines).rstrip() + "\n"
 
