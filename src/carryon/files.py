@@ -1,7 +1,9 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there, and locks."""
 
 import hashlib
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,3 +42,22 @@ def sync_folder(folder: Path) -> None:
 def file_hash(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def hold(path: Path) -> Iterator[None]:
+    """Hold a lock file, which the system frees however the process ends. BlockingIOError names the process that has it."""
+    with open(path, "a+") as file:
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:
+            pass  # no such locks on this system
+        except OSError:
+            file.seek(0)
+            raise BlockingIOError(file.read().strip() or "?") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield

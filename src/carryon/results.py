@@ -7,12 +7,13 @@ seconds, device and the commit of the code.
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .errors import RunMismatch
+from .files import hold
 
 TIERS = ("smoke", "fast", "paper")
 
@@ -101,18 +102,9 @@ class Store:
     def locked(self) -> Iterator[None]:
         """Only one process at a time may add results."""
         self.root.mkdir(parents=True, exist_ok=True)
-        with open(self.root / ".lock", "a+") as file:
+        with ExitStack() as stack:
             try:
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except ImportError:
-                pass  # no such locks on this system
-            except OSError:
-                file.seek(0)
-                holder = file.read().strip() or "?"
+                stack.enter_context(hold(self.root / ".lock"))
+            except BlockingIOError as holder:
                 raise RunMismatch(f"{self.root} is in use by process {holder}: wait for it, or stop it") from None
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
             yield

@@ -10,10 +10,9 @@ runs/<name>-<hash>/  config.json     the complete config
 """
 
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from pydantic import ValidationError
 
 from .config import RunConfig
 from .errors import BadRun, RunMismatch
-from .files import file_hash, write_whole
+from .files import file_hash, hold, write_whole
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -68,19 +67,11 @@ class Run:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Only one process at a time may train in a folder."""
-        with open(self.path / "lock", "a+") as file:
+        with ExitStack() as stack:
             try:
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except ImportError:
-                pass  # no such locks on this system
-            except OSError:
-                file.seek(0)
-                raise RunMismatch(f"{self.path} is being trained by process {file.read().strip() or '?'}") from None
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+                stack.enter_context(hold(self.path / "lock"))
+            except BlockingIOError as holder:
+                raise RunMismatch(f"{self.path} is being trained by process {holder}") from None
             yield
 
     # --- what was done with what ----------------------------------------------------------------------------------
