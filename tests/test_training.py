@@ -18,11 +18,12 @@ from safetensors.numpy import load_file
 import carryon
 from carryon.config import RunConfig, load
 from carryon.errors import BadConfig, BadRun, RunMismatch, Unsupported
+from carryon.model import Decoder, run_block
 from carryon.recipes import RECIPES, load_recipe
 from carryon.runs import Run, find_run
 from carryon.training import load_model, train
 from carryon.training.progress import Progress
-from carryon.training.stepper import lr_at
+from carryon.training.stepper import block_in, lr_at
 
 torch.set_num_threads(1)
 
@@ -384,6 +385,25 @@ def test_all_of_this_needs_no_pickle():
 def test_a_loss_that_is_no_number_ends_the_run(tmp_path):
     with pytest.raises(BadRun, match=r"the loss is (nan|inf) at step .*: lower train.lr"):
         train(tiny(train__lr=1e30, train__grad_clip=0.0, train__warmup_steps=0), tmp_path, device="cpu")
+
+
+@pytest.mark.parametrize("precision", [torch.bfloat16, torch.float16])
+def test_the_precision_is_part_of_what_is_compiled(precision):
+    """Or code compiled under another one might be taken from the disk's cache."""
+    graphs = []
+
+    def keep(graph, inputs):
+        graphs.append(graph.code)
+        return graph.forward
+
+    torch.manual_seed(0)
+    model = Decoder(tiny(model__dropout=0.0).model, 14).train()
+    block, x_BTD = model.blocks[0], torch.randn(2, 8, 16)
+    compiled = torch.compile(block_in("cpu", precision), backend=keep, dynamic=False)
+    given = compiled(block, x_BTD, torch.zeros(2, 8, dtype=torch.int64), None)
+    assert any(f"'cpu', {precision}" in code for code in graphs)
+    with torch.autocast("cpu", dtype=precision):
+        assert torch.equal(given, run_block(block, x_BTD, torch.zeros(2, 8, dtype=torch.int64), None))
 
 
 # --- the real thing, from the command line ------------------------------------------------------------------------

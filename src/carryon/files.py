@@ -46,7 +46,7 @@ def file_hash(path: Path) -> str:
 
 @contextmanager
 def hold(path: Path) -> Iterator[None]:
-    """Hold a lock file, which the system frees however the process ends. BlockingIOError names the process that has it."""
+    """Hold a lock file, which the system frees however the process ends; BlockingIOError names who has it."""
     with open(path, "a+") as file:
         try:
             import fcntl

@@ -2,8 +2,9 @@
 
 import math
 import shutil
+import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ MINUTES = 24 * 60
 """A job's time if there is no deadline. A run that needs more is queued again and goes on from its checkpoint."""
 PATIENCE_MINUTES = 10
 """After the deadline, for evaluations."""
+THREADS = "export OMP_NUM_THREADS=${OMP_NUM_THREADS:-${SLURM_CPUS_ON_NODE:-1}}"
+"""Where jobs are not tied to their cores, torch would take all cores of the node."""
 LOOK_SECONDS = 1.0
 """How often the jobs' answers are looked for: files."""
 ASK_SECONDS = 60.0
-"""How often Slurm is asked for jobs that ended without one."""
+"""How often the queue is asked for jobs that ended without one."""
 
 
 def run_on_slurm(
@@ -73,10 +76,11 @@ def run_on_slurm(
             timeout_min=_minutes(deadline),
             gpus_per_node=math.ceil(gpus) or None,
             slurm_array_parallelism=jobs,
+            slurm_setup=[THREADS],
         )
         pending = _submit(executor, ready, root, device, compile, deadline)
         try:
-            for job in _as_they_end(pending):
+            for job in _as_they_end(pending, executor.folder, _queue if executor.cluster == "slurm" else _alive):
                 task = pending.pop(job)
                 settle(task, _receive(job, task))
         finally:
@@ -138,25 +142,44 @@ def _submit(executor: Any, tasks: list[Task], *arguments: Any) -> dict[Any, Task
     return dict(zip(jobs, tasks, strict=True))
 
 
-def _as_they_end(pending: dict[Any, Task]) -> Iterator[Any]:
+def _as_they_end(pending: dict[Any, Task], folder: Path, queue: Callable[[Iterable[Any]], set[str]]) -> Iterator[Any]:
     """Each job once it has ended; whoever asks takes it out of `pending`."""
+    missed: set[Any] = set()
+    """Not in the queue when it was asked last. Their answers may still be on the way through a network."""
     asked_at = time.monotonic()
     while pending:
+        answers = {path.name for path in folder.glob("*_result.pkl")}
+        ended = {job for job in pending if job.paths.result_pickle.name in answers}
         if time.monotonic() - asked_at > ASK_SECONDS:
-            next(iter(pending)).done(force_check=True)  # one question updates them all
-            asked_at = time.monotonic()
-        ended = [job for job in pending if job.done()]
-        yield from ended
+            queued = queue(pending)
+            gone = {job for job in pending if job.job_id not in queued}
+            ended |= gone & missed
+            missed, asked_at = gone, time.monotonic()
+        yield from [job for job in pending if job in ended]
         if not ended:
             time.sleep(LOOK_SECONDS)
 
 
+def _queue(jobs: Iterable[Any]) -> set[str]:
+    """Ids of all jobs that wait or run. squeue knows them even where accounting is off, unlike sacct."""
+    command = ["squeue", "--me", "--noheader", "--array", "--format=%i"]
+    listed = subprocess.run(command, capture_output=True, text=True)
+    return set(listed.stdout.split()) if listed.returncode == 0 else {job.job_id for job in jobs}
+
+
+def _alive(jobs: Iterable[Any]) -> set[str]:
+    """The same where submitit starts the jobs itself."""
+    return {job.job_id for job in jobs if not job.done()}
+
+
 def _receive(job: Any, task: Task) -> Outcome | None:
     """None: it was not begun."""
-    from submitit.core.utils import FailedJobError, UncompletedJobError
+    from submitit.core.utils import FailedJobError
 
-    try:
-        outcome: Outcome | None = job.result()
-        return outcome
-    except (FailedJobError, UncompletedJobError):
-        return Outcome(task.key, error=f"job {job.job_id} ended without an answer: {job.paths.stderr} may say why")
+    if job.paths.result_pickle.exists():
+        try:
+            outcome: Outcome | None = job.result()
+            return outcome
+        except FailedJobError:
+            pass  # perform never raises: the job could not even begin
+    return Outcome(task.key, error=f"job {job.job_id} ended without an answer; {job.paths.stderr} may say why")

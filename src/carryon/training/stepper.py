@@ -43,7 +43,7 @@ class Stepper:
         self._scaler = torch.amp.GradScaler("cuda", enabled=self.precision == torch.float16 and on_gpu)
         fast = on_gpu if compile == "auto" else compile == "on"
         if fast:
-            model.run_block = _compiled_block(model.run_block)
+            model.run_block = _compiled_block(team.device.type, self.precision)
         self._compiled = fast
         self._wants_graph = fast and on_gpu and team.size == 1 and not self._scaler.is_enabled()
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -203,9 +203,25 @@ def _make_optimizer(
 
 
 @cache
-def _compiled_block(run_block: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _compiled_block(device: str, precision: torch.dtype) -> Callable[..., Tensor]:
     """One for all runs of a process: a second model of the same shape finds its code compiled."""
-    return torch.compile(run_block, dynamic=False)
+    return torch.compile(block_in(device, precision), dynamic=False)
+
+
+def block_in(device: str, precision: torch.dtype) -> Callable[..., Tensor]:
+    """`run_block` that enters its precision itself, so that the precision is part of what is compiled.
+
+    torch 2.11 keeps compiled code on disk by its graph, and takes code made under float16 for the same graph under
+    bfloat16: without loss scaling, such a run learns nothing.
+    """
+    if precision == torch.float32:
+        return run_block
+
+    def run(block: torch.nn.Module, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None) -> Tensor:
+        with torch.autocast(device, dtype=precision):
+            return run_block(block, x_BTD, ids_BT, bias)
+
+    return run
 
 
 def lr_at(step: int, train: TrainConfig) -> float:
