@@ -114,11 +114,14 @@ def _carry_out(
     """What failed, in words, and what was not begun."""
     screen = Overview(plan)
     failed: list[str] = []
+    stopped: list[Task] = []
 
     def tell(task: "Task", outcome: "Outcome") -> None:
         if outcome.error is not None:
             failed.append(f"{plan.name_of(task)}, seed {task.run.seed}: {outcome.error}")
-        elif not outcome.interrupted:
+        elif outcome.interrupted:
+            stopped.append(task)
+        else:
             plan.keep(task, outcome)
         screen.finished(task, outcome)
 
@@ -150,7 +153,7 @@ def _carry_out(
             **arguments,
         )
     screen.close()
-    return failed, left
+    return failed, list({task.key: task for task in (*stopped, *left)}.values())
 
 
 class Overview:

@@ -179,6 +179,8 @@ def _receive(job: Any, task: Task) -> Outcome | None:
     if job.paths.result_pickle.exists():
         try:
             outcome: Outcome | None = job.result()
+            job.paths.result_pickle.unlink()  # or a later job with this number would seem to have ended
+            job.paths.submitted_pickle.unlink()
             return outcome
         except FailedJobError:
             pass  # perform never raises: the job could not even begin
