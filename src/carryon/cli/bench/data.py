@@ -66,6 +66,12 @@ def _encode() -> None:
     Characters.of([text]).encode(text)
 
 
+def _complete() -> None:
+    from ...matrix_completion import run_trials
+
+    assert run_trials("sums", 500, 5_000, 100, 0)["trials"] == 100
+
+
 def _help() -> None:
     subprocess.run([sys.executable, "-m", "carryon", "--help"], check=True, stdout=subprocess.DEVNULL)
 
@@ -82,6 +88,7 @@ ROWS = {
     "balanced": Row("draw 1,000,000 six-digit sums, balanced, with splits", lambda: _draw("balanced")),
     "file": Row("data make, 1,000,000 six-digit plain sums as txt", _make_file),
     "encode": Row("write 1,000,000 plain sums with f-strings, and their characters to ids", _encode),
+    "completion": Row("complete a 500 x 500 table of sums from 5,000 entries, 100 trials", _complete, "10 s"),
     "help": Row("carryon --help", _help, "0.4 s"),
 }
 
