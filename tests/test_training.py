@@ -421,6 +421,13 @@ def command(*arguments, **environment):
     )
 
 
+def test_the_same_command_gives_the_same_bytes(tmp_path):
+    for folder in ("one", "two", "three"):
+        assert command("--runs", str(tmp_path / folder)).returncode == 0
+    files = {next(path.glob("*/model.safetensors")).read_bytes() for path in tmp_path.iterdir()}
+    assert len(files) == 1
+
+
 def test_metrics_reach_tensorboard_and_wandb(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

@@ -112,7 +112,7 @@ class Run:
     def write_model(self, arrays: Arrays, vocabulary: str | None) -> None:
         """The finished weights; the vocabulary of a character tokenizer travels with them."""
         metadata = {"format": "pt"} | ({"vocabulary": vocabulary} if vocabulary is not None else {})
-        write_whole(self.path / "model.safetensors", safetensors.numpy.save(arrays, metadata))
+        write_whole(self.path / "model.safetensors", _in_order(safetensors.numpy.save(arrays, metadata)))
 
     def read_model(self) -> tuple[Arrays, str | None]:
         path = self.path / "model.safetensors"
@@ -231,3 +231,13 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 def as_arrays(tensors: Mapping[str, Any]) -> Arrays:
     """Tensors, wherever they are, as numpy arrays."""
     return {name: np.asarray(tensor.detach().cpu().numpy()) for name, tensor in tensors.items()}
+
+
+def _in_order(content: bytes) -> bytes:
+    """The same file with its metadata sorted: safetensors writes them in another order in every process."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # the numbers behind it are aligned
+    return len(text).to_bytes(8, "little") + text + content[8 + length :]

@@ -10,12 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..config import RunConfig
-from ..errors import MissingExtra, RunMismatch, Unsupported
-from ..runs import Run
+from ..errors import MissingExtra, Unsupported
 from .local import Tell
 from .tasks import Outcome, Task, order_tasks
-from .work import perform
+from .work import perform_in_time
 
 RETRIES = 3
 """Times that a task is begun again because its worker or node died; a run goes on from its checkpoint."""
@@ -23,8 +21,6 @@ PATIENCE_SECONDS = 300.0
 """After the deadline, for evaluations; then what is still running, or waiting for a place, is called back."""
 SAVING_SECONDS = 30.0
 """For those who are called back."""
-LOCK_SECONDS = 60.0
-"""For a worker that was given up, but still holds its run."""
 
 
 def run_on_ray(
@@ -43,7 +39,8 @@ def run_on_ray(
     Ray is given all of them, so that a cluster can grow with what waits. It begins them in order, a child after its
     parent; one whose turn comes after the deadline finds that it is too late. `root` must be one folder on all nodes.
     """
-    left: list[Task] = []
+    ordered = order_tasks(tasks)
+    left: set[str] = set()
     failed: set[str] = set()
     pending: dict[Any, Task] = {}
     """By what Ray promised for it."""
@@ -52,7 +49,7 @@ def run_on_ray(
         _check_room(ray.nodes(), gpus)
         work = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES, retry_exceptions=False)(_work)
         promises: dict[str | None, Any] = {}
-        for task in order_tasks(tasks):
+        for task in ordered:
             promise = work.remote(promises.get(task.parent), task, root.absolute(), device, compile, deadline)
             promises[task.key] = promise
             pending[promise] = task
@@ -65,14 +62,14 @@ def run_on_ray(
                     task = pending.pop(promise)
                     outcome = _receive(ray, promise, task, failed)
                     if outcome is None:
-                        left.append(task)
+                        left.add(task.key)
                         continue
                     if outcome.error:
                         failed.add(task.key)
                     tell(task, outcome)
         finally:
             _call_back(ray, list(pending))  # there are some only after Ctrl-C or an error here
-    return left
+    return [task for task in ordered if task.key in left]
 
 
 @contextmanager
@@ -91,6 +88,8 @@ def _cluster(address: str | None) -> Iterator[Any]:
             _knock(address)
         ray.init(address or "local", include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError):
+        if address is None:
+            raise
         raise Unsupported(f"no Ray cluster answers at {address}") from None
     try:
         yield ray
@@ -151,26 +150,6 @@ def _work(
     if before is not None and before.interrupted:
         return None
     return perform_in_time(task, root, device, compile, deadline)
-
-
-def perform_in_time(task: Task, root: Path, device: str, compile: str, deadline: float | None) -> Outcome | None:
-    """Perform a task that has waited in a queue and may have been begun before. None: it is too late to begin."""
-    if deadline is not None and time.time() > deadline:
-        return None
-    if isinstance(task.run, RunConfig):
-        _wait_until_free(Run(root / task.run.folder, task.run))
-    return perform(task, root, device, compile, (lambda: time.time() > deadline) if deadline is not None else None)
-
-
-def _wait_until_free(run: Run) -> None:
-    """On a node that is cut off, the worker that was begun before may still train, and even finish: then it is done."""
-    until = time.monotonic() + LOCK_SECONDS
-    while run.path.exists() and time.monotonic() < until:
-        try:
-            with run.locked():
-                return
-        except RunMismatch:
-            time.sleep(0.5)
 
 
 def _orphan(task: Task) -> Outcome:

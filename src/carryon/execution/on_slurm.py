@@ -10,15 +10,15 @@ from typing import Any
 
 from ..errors import MissingExtra, Unsupported
 from .local import Tell
-from .on_ray import perform_in_time
 from .tasks import Outcome, Task, order_tasks
+from .work import perform_in_time
 
 LONGEST_ARRAY = 1_000
 """Slurm takes 1,001 unless MaxArraySize says otherwise."""
 MINUTES = 24 * 60
 """A job's time if there is no deadline. A run that needs more is queued again and goes on from its checkpoint."""
 PATIENCE_MINUTES = 10
-"""After the deadline, for evaluations."""
+"""After the deadline, for evaluations; then jobs that are still running, or waiting for their turn, are cancelled."""
 THREADS = "export OMP_NUM_THREADS=${OMP_NUM_THREADS:-${SLURM_CPUS_ON_NODE:-1}}"
 """Where jobs are not tied to their cores, torch would take all cores of the node."""
 LOOK_SECONDS = 1.0
@@ -79,12 +79,15 @@ def run_on_slurm(
             slurm_setup=[THREADS],
         )
         pending = _submit(executor, ready, root, device, compile, deadline)
+        queue = _queue if executor.cluster == "slurm" else _alive
         try:
-            for job in _as_they_end(pending, executor.folder, _queue if executor.cluster == "slurm" else _alive):
+            for job in _as_they_end(pending, executor.folder, queue, deadline):
                 task = pending.pop(job)
                 settle(task, _receive(job, task))
+            for task in pending.values():
+                settle(task, None)
         finally:
-            for job in pending:  # there are some only after Ctrl-C or an error here: let them save what they have
+            for job in pending:  # those for whom the queue was too long; all, after Ctrl-C or an error here
                 job.cancel(check=False)
     return left
 
@@ -142,12 +145,15 @@ def _submit(executor: Any, tasks: list[Task], *arguments: Any) -> dict[Any, Task
     return dict(zip(jobs, tasks, strict=True))
 
 
-def _as_they_end(pending: dict[Any, Task], folder: Path, queue: Callable[[Iterable[Any]], set[str]]) -> Iterator[Any]:
-    """Each job once it has ended; whoever asks takes it out of `pending`."""
+def _as_they_end(
+    pending: dict[Any, Task], folder: Path, queue: Callable[[Iterable[Any]], set[str]], deadline: float | None
+) -> Iterator[Any]:
+    """Each job once it has ended, until some time after the deadline; whoever asks takes it out of `pending`."""
+    until = deadline + 60 * PATIENCE_MINUTES if deadline is not None else math.inf
     missed: set[Any] = set()
     """Not in the queue when it was asked last. Their answers may still be on the way through a network."""
     asked_at = time.monotonic()
-    while pending:
+    while pending and time.time() < until:
         answers = {path.name for path in folder.glob("*_result.pkl")}
         ended = {job for job in pending if job.paths.result_pickle.name in answers}
         if time.monotonic() - asked_at > ASK_SECONDS:

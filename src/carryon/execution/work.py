@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from ..config import CompletionConfig, EnumerationConfig, RunConfig
-from ..errors import CarryonError
+from ..errors import CarryonError, RunMismatch
 from ..origin import commit
+from ..runs import Run
 from .tasks import Outcome, Task
 
 Stop = Callable[[], bool]
+
+LOCK_SECONDS = 60.0
+"""For a worker that was given up, but still holds its run."""
 
 
 def perform(task: Task, root: Path, device: str = "auto", compile: str = "auto", stop: Stop | None = None) -> Outcome:
@@ -34,11 +38,31 @@ def perform(task: Task, root: Path, device: str = "auto", compile: str = "auto",
         return Outcome(task.key, error=text, seconds=time.monotonic() - started)
 
 
+def perform_in_time(task: Task, root: Path, device: str, compile: str, deadline: float | None) -> Outcome | None:
+    """Perform a task that has waited in a queue and may have been begun before. None: it is too late to begin."""
+    if deadline is not None and time.time() > deadline:
+        return None
+    if isinstance(task.run, RunConfig):
+        _wait_until_free(Run(root / task.run.folder, task.run))
+    return perform(task, root, device, compile, (lambda: time.time() > deadline) if deadline is not None else None)
+
+
+def _wait_until_free(run: Run) -> None:
+    """On a node that is cut off, the worker that was begun before may still train, and even finish: then it is done."""
+    until = time.monotonic() + LOCK_SECONDS
+    while run.path.exists() and time.monotonic() < until:
+        try:
+            with run.locked():
+                return
+        except RunMismatch:
+            time.sleep(0.5)
+
+
 def _train(task: Task, config: RunConfig, root: Path, device: str, compile: str, stop: Stop | None) -> Outcome:
     """Train, or find it trained; ask what was not asked yet."""
     from ..data import make_dataset
     from ..devices import pick_precision
-    from ..runs import Run, find_run
+    from ..runs import find_run
     from ..training import Exam, load_model, train
 
     parent = find_run(config.parent, root) if config.parent else None
@@ -65,7 +89,7 @@ def _train(task: Task, config: RunConfig, root: Path, device: str, compile: str,
     return Outcome(task.key, answers, round(seconds, 3), str(result.get("device")), origin.get("commit"))
 
 
-def _columns(run: Any) -> set[str]:
+def _columns(run: Run) -> set[str]:
     rows = run.metrics()
     return set(rows[-1]) if rows else set()
 
