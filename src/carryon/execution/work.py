@@ -71,7 +71,8 @@ def _train(task: Task, config: RunConfig, root: Path, device: str, compile: str,
         run.start_again()  # it was trained when nobody wanted to watch this
     run = train(config, root, device=device, compile=compile, parent=parent, stop=stop)
     result = run.read_result() or {}
-    seconds = float(result.get("command_seconds", 0.0))
+    # The command's own time, or, of a run that was resumed, what all its sittings took.
+    seconds = max(float(result.get("command_seconds", 0.0)), float(result.get("seconds", 0.0)))
     missing = [question for question in task.evaluations if run.read_evaluation(question.hash) is None]
     if missing:
         model, tokenizer = load_model(run, device)
