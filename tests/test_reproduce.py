@@ -322,8 +322,19 @@ def test_bad_input_is_one_line(tmp_path):
     fails(tmp_path, "reproduce", "lemmas", "--budget", "soon", says="is not a time such as 90s, 25m or 2h")
     fails(tmp_path, "reproduce", "plain_vs_reverse", "--budget", "3s", says="the shortest takes about 25 s")
     fails(tmp_path, "reproduce", "lemmas", "--on", "moon", says="choose from local, ray, slurm")
+    fails(tmp_path, "reproduce", "lemmas", "--seeds", "0", says="0 is too small: at least 1")
+    fails(tmp_path, "reproduce", "lemmas", "--jobs", "-2", says="-2 is too small: at least 1")
+    fails(tmp_path, "reproduce", "lemmas", "--probe", "0", says="0 is too small: at least 1")
+    (tmp_path / "file").touch()
+    fails(tmp_path, "report", "lemmas", "--format", "md", "--out", "file", says="file is a file")
     fails(tmp_path, "report", "lemma", says="did you mean 'lemmas'?")
     fails(tmp_path, "report", "--format", "pdf", says="choose from html, md")
+
+
+def test_a_report_goes_into_a_folder_that_is_named(tmp_path):
+    done = run(tmp_path, "report", "lemmas", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr_text
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
 
 
 def test_two_at_once_are_refused_by_name(tmp_path):

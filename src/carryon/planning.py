@@ -80,6 +80,10 @@ class Plan:
             found.setdefault(want.key, []).append(want)
         return found
 
+    @property
+    def trains_at_full_size(self) -> bool:
+        return self.tier != "smoke" and any(isinstance(task.run, RunConfig) for task in self.tasks)
+
     def estimate(self, task: Task) -> float:
         """Seconds a task will take, by what others of its experiment took."""
         of = {want.experiment for want in self.by_key.get(task.key, ())}

@@ -13,6 +13,13 @@ def whole(value: Any) -> int:
     return int(value)
 
 
-def number(help: str) -> Any:
-    """An option that takes a whole number."""
-    return typer.Option(help=help, parser=whole, metavar="N")
+def number(help: str, least: int | None = None) -> Any:
+    """An option that takes a whole number, of at least so much."""
+
+    def parse(value: Any) -> int:
+        given = whole(value)
+        if least is not None and given < least:
+            raise typer.BadParameter(f"{given} is too small: at least {least}")
+        return given
+
+    return typer.Option(help=help, parser=parse, metavar="N")

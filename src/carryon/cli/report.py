@@ -24,7 +24,7 @@ def report(
     """
     import sys
 
-    from ..errors import UnknownName
+    from ..errors import PathExists, UnknownName
     from ..experiments import EXPERIMENTS, experiment
     from ..files import write_whole
     from ..overview import make_chapter
@@ -34,7 +34,7 @@ def report(
         raise UnknownName("report format", format, ("html", "md"))
     if tier is not None and tier not in TIERS:
         raise UnknownName("tier", tier, TIERS)
-    chosen = [experiment(name) for name in names] if names and names != ["all"] else list(EXPERIMENTS.values())
+    chosen = [experiment(name) for name in names] if names and "all" not in names else list(EXPERIMENTS.values())
     store = Store(results)
     tiers = (tier,) if tier else ("fast", "paper")
     chapters = [make_chapter(one, store, tiers) for one in chosen]
@@ -44,6 +44,8 @@ def report(
         from ..reports.html import write_page
 
         path = out or Path("report.html")
+        if path.is_dir():
+            path = path / "report.html"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, write_page(chapters))
         print(
@@ -54,6 +56,8 @@ def report(
     from ..reports.markdown import write_chapter, write_overview
 
     folder = out or Path("docs/results")
+    if folder.is_file():
+        raise PathExists(f"{folder} is a file; Markdown is written as a folder: choose another path with --out")
     (folder / "figures").mkdir(parents=True, exist_ok=True)
 
     def place(name: str, figure: "Figure") -> str:

@@ -22,10 +22,12 @@ RESULTS = Path("results")
 def reproduce(
     names: Annotated[list[str], typer.Argument(help="Experiments, or all.")],
     tier: Annotated[str, typer.Option(help="smoke, fast or paper: how much compute.")] = "fast",
-    seeds: Annotated[int | None, number("Seeds of each run; 3 in fast, 2 in paper if left out.")] = None,
+    seeds: Annotated[int | None, number("Seeds of each run; 3 in fast, 2 in paper if left out.", 1)] = None,
     budget: Annotated[str | None, typer.Option(help="Stop in time: 90s, 25m, 2h.")] = None,
     on: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
-    jobs: Annotated[int | None, number("Runs at the same time; as many as cores, one on a GPU, if left out.")] = None,
+    jobs: Annotated[
+        int | None, number("Runs at the same time; as many as cores, one on a GPU, if left out.", 1)
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     compile: Annotated[str, typer.Option(help="auto, on or off.")] = "auto",
     runs: Annotated[Path, typer.Option(help="Where run folders are kept.")] = RUNS,
@@ -35,7 +37,7 @@ def reproduce(
         str | None, typer.Option(help="ray: the cluster to join; one on this machine if left out.")
     ] = None,
     probe: Annotated[
-        int | None, number("Only try the heaviest run of each for so many steps, and keep no results.")
+        int | None, number("Only try the heaviest run of each for so many steps, and keep no results.", 1)
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run and stop.")] = False,
 ) -> None:
@@ -52,7 +54,7 @@ def reproduce(
         raise UnknownName("tier", tier, TIERS)
     if on not in ("local", "ray", "slurm"):
         raise UnknownName("place to run on", on, ("local", "ray", "slurm"))
-    chosen = list(EXPERIMENTS.values()) if names == ["all"] else [experiment(name) for name in names]
+    chosen = list(EXPERIMENTS.values()) if "all" in names else [experiment(name) for name in names]
     seconds = _seconds(budget) if budget is not None else None
     if probe is not None:
         _probe(chosen, tier, probe, on, jobs, device, compile, gpus, address)
@@ -142,6 +144,8 @@ def _carry_out(
         from ..execution.local import run_local
 
         on_gpu = pick_device(device).type != "cpu"
+        if not on_gpu and plan.trains_at_full_size:
+            print(f"note: tier {plan.tier} trains the paper's model, which is slow without a GPU", file=sys.stderr)
         left = run_local(
             plan.tasks,
             runs,
@@ -165,6 +169,10 @@ class Overview:
         self._total, self._done = len(plan.tasks), 0
         self._began = time.monotonic()
         self._running: dict[str, str] = {}
+        if plan.tasks:
+            cost = _duration(sum(plan.estimate(task) for task in plan.tasks))
+            basis = "by runs that were measured" if plan.seconds else "a guess: none was measured yet"
+            print(f"{self._total} runs to do, {plan.done} done; about {cost} ({basis})", file=sys.stderr, flush=True)
 
     def started(self, task: "Task") -> None:
         self._running[task.key] = self._plan.name_of(task)
