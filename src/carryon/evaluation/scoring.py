@@ -1,0 +1,176 @@
+"""Problems asked, and what comes back scored."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import BadInput
+from ..formats import Example, Format, Texts
+from ..operations import (
+    DecimalFunction,
+    Problem,
+    Problems,
+)
+from ..operations.decimals import parse_decimal
+from .report import Report
+from .scratchpads import first_wrong_line
+from .sheets import Sheet
+
+TOLERANCES = {"0": 0, "5e-4": 5, "5e-3": 50}
+"""For sine and square root, in ten-thousandths."""
+_BIN = 200
+"""Their true outputs are counted in bins this wide, in ten-thousandths, named by their middle."""
+
+
+_CHUNK = 262_144
+
+
+class Complete(Protocol):
+    def __call__(self, prompts: Sequence[str], /) -> list[str]: ...
+
+
+@runtime_checkable
+class Confirm(Protocol):
+    """What a `complete` may offer beside: to say, much faster than by writing, where it would write just this."""
+
+    def confirm(self, texts: Texts, prefix: str, /) -> NDArray[np.bool_]: ...
+
+
+Slices = Callable[[Sequence[Problem]], dict[str, NDArray[np.bool_]]]
+"""Which of these problems belong to each named part."""
+
+
+def make_sheets(problems: Iterable[Problem], format: Format) -> Iterator[Sheet]:
+    if isinstance(problems, Problems):
+        return (Sheet(problems[at : at + _CHUNK], format) for at in range(0, len(problems), _CHUNK))
+    return (Sheet(chunk, format) for chunk in _chunks(iter(problems)))
+
+
+def _chunks(problems: Iterator[Problem]) -> Iterator[list[Problem]]:
+    while chunk := list(islice(problems, _CHUNK)):
+        yield chunk
+
+
+def evaluate(
+    problems: Iterable[Problem],
+    format: Format,
+    complete: Complete,
+    *,
+    prefix: str = "",
+    slices: Slices | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> Report:
+    """Ask every problem and score what comes back."""
+    return score(make_sheets(problems, format), complete, prefix=prefix, slices=slices, tick=tick)
+
+
+def score(
+    sheets: Iterable[Sheet],
+    complete: Complete,
+    *,
+    prefix: str = "",
+    given_lines: int = 0,
+    slices: Slices | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> Report:
+    """Ask what is on the sheets and score what comes back.
+
+    `given_lines` of each right completion are put behind the prompt; negative: all but so many.
+    """
+    report = Report()
+    for sheet in sheets:
+        _score(report, sheet, complete, prefix, given_lines, slices)
+        if tick:
+            tick(report.count)
+    return report
+
+
+def _score(
+    report: Report, sheet: Sheet, complete: Complete, prefix: str, given_lines: int, slices: Slices | None
+) -> None:
+    # A completion that is the example's own reads as its answer: that is the law of every format.
+    right = np.zeros(len(sheet), bool)
+    if isinstance(complete, Confirm) and not given_lines:
+        right |= complete.confirm(sheet.texts, prefix)
+    written = _write_rest(sheet, np.flatnonzero(~right).tolist(), complete, prefix, given_lines)
+    for index, (example, _, answer) in written.items():
+        right[index] = answer == example.answer
+    report.right += int(right.sum())
+    report.count += len(right)
+    report.unreadable += sum(answer is None for _, _, answer in written.values())
+    for kind, labels in sheet.labels():
+        report.add(kind, labels, right)
+    for name, inside in (slices(sheet.problems) if slices else {}).items():
+        report.add_counts("slice", name, int((right & inside).sum()), int(inside.sum()))
+    if isinstance(sheet.problems[0].operation, DecimalFunction):
+        _add_tolerances(report, sheet, written)
+    else:
+        _add_places(report, sheet, written, right)
+    for index, (example, completion, answer) in written.items():
+        if sheet.format.after and completion != example.completion:
+            report.first_wrong_lines[first_wrong_line(example.completion, completion)] += 1
+        if not right[index] and len(report.failures) < report.max_failures:
+            report.failures.append(
+                {
+                    "question": sheet.problems[index].question,
+                    "answer": example.answer,
+                    "read": answer,
+                    "prompt": example.prompt,
+                    "completion": completion,
+                }
+            )
+
+
+Written = dict[int, tuple[Example, str, str | None]]
+"""By its place on the sheet: the example, what was written, and the answer read from it."""
+
+
+def _write_rest(sheet: Sheet, rest: list[int], complete: Complete, prefix: str, given_lines: int) -> Written:
+    """Have the completions written that were not confirmed."""
+    examples = sheet.examples if len(rest) == len(sheet) else [sheet.format.write(sheet.problems[i]) for i in rest]
+    given = ["".join(example.completion.splitlines(keepends=True)[:given_lines]) for example in examples]
+    prompts = [prefix + example.prompt + start for example, start in zip(examples, given, strict=True)]
+    completions = complete(prompts) if prompts else []
+    if len(completions) != len(prompts):
+        raise BadInput(f"{len(prompts)} prompts were given {len(completions)} completions: one for each is needed")
+    completions = [start + completion for start, completion in zip(given, completions, strict=True)]
+    return {
+        index: (example, completion, sheet.format.read(completion))
+        for index, example, completion in zip(rest, examples, completions, strict=True)
+    }
+
+
+def _add_places(report: Report, sheet: Sheet, written: Written, right: NDArray[np.bool_]) -> None:
+    """Which digits of the answers are right, the lowest being place 1."""
+    for length, count in zip(*np.unique(sheet.answer_lengths()[right], return_counts=True), strict=True):
+        for place in range(1, int(length) + 1):
+            report.add_counts("place", str(place), int(count), int(count))
+    for index in np.flatnonzero(~right).tolist():
+        example, _, answer = written[index]
+        truth, given = example.answer.lstrip("-"), (answer or "").lstrip("-")
+        for place in range(1, len(truth) + 1):
+            good = place <= len(given) and given[-place] == truth[-place]
+            report.add_counts("place", str(place), int(good), 1)
+
+
+def _add_tolerances(report: Report, sheet: Sheet, written: Written) -> None:
+    """Within a tolerance of the true value, which is not always the one a scratchpad ends on."""
+    for index, (problem, example) in enumerate(zip(sheet.problems, sheet.examples, strict=True)):
+        answer = written[index][2] if index in written else example.answer
+        truth, given = parse_decimal(problem.answer), _ten_thousandths(answer)
+        assert truth is not None
+        middle = f"{(truth // _BIN + 0.5) * _BIN / 10_000:.2f}"
+        for name, tolerance in TOLERANCES.items():
+            good = int(given is not None and abs(given - truth) <= tolerance)
+            report.add_counts("tolerance", name, good, 1)
+            report.add_counts(f"output within {name}", middle, good, 1)
+
+
+def _ten_thousandths(answer: str | None) -> float | None:
+    """A number as a model wrote it; more decimals than four are allowed here."""
+    if answer is None or len(answer) > 30:
+        return None
+    return float(answer) * 10_000 if (exact := parse_decimal(answer)) is None else exact
