@@ -1,0 +1,60 @@
+"""Data sets, models, runs and questions as frozen values, checked whole before anything is built.
+
+The names a config may use are literals here, so that a recipe is checked without loading what it
+names; a test compares them with the registries.
+"""
+
+from .base import SCHEMA, Config, config_hash
+from .data import DataConfig, ExcludeConfig, FormatConfig
+from .loading import load, override
+from .names import (
+    MAX_DIGITS,
+    MAX_EXAMPLES,
+    FormatName,
+    FormName,
+    Noise,
+    OperationName,
+    PositionName,
+    SamplerName,
+    TokenizerName,
+    choices,
+)
+from .runs import (
+    AnyRun,
+    CompletionConfig,
+    EnumerationConfig,
+    EvaluationConfig,
+    ModelConfig,
+    RunConfig,
+    StopConfig,
+    TrainConfig,
+)
+
+__all__ = [
+    "MAX_DIGITS",
+    "MAX_EXAMPLES",
+    "SCHEMA",
+    "AnyRun",
+    "CompletionConfig",
+    "Config",
+    "DataConfig",
+    "EnumerationConfig",
+    "EvaluationConfig",
+    "ExcludeConfig",
+    "FormName",
+    "FormatConfig",
+    "FormatName",
+    "ModelConfig",
+    "Noise",
+    "OperationName",
+    "PositionName",
+    "RunConfig",
+    "SamplerName",
+    "StopConfig",
+    "TokenizerName",
+    "TrainConfig",
+    "choices",
+    "config_hash",
+    "load",
+    "override",
+]

@@ -1,0 +1,45 @@
+"""The names a config may use, and how far its numbers may go."""
+
+import typing
+from typing import Any, Literal
+
+OperationName = Literal["add", "subtract", "multiply", "sine", "sqrt"]
+FormatName = Literal[
+    "plain",
+    "plain_wrapped",
+    "plain_padded",
+    "reverse",
+    "reverse_unwrapped",
+    "reverse_padded",
+    "simplified_scratchpad",
+    "detailed_scratchpad",
+    "detailed_scratchpad_v2",
+    "hosted_plain",
+    "hosted_reverse",
+    "hosted_simplified_scratchpad",
+    "hosted_detailed_scratchpad",
+]
+SamplerName = Literal[
+    "uniform",
+    "full_length",
+    "balanced_digits",
+    "balanced_carries",
+    "balanced",
+    "balanced_lengths",
+    "equal_lengths",
+    "revealed",
+]
+TokenizerName = Literal["characters", "ascii", "gpt2"]
+PositionName = Literal["learned", "sinusoidal", "none", "rotary"]
+FormName = Literal["txt", "jsonl", "parquet", "hf", "openai", "openai_prompt"]
+Noise = Literal["none", "A", "C", "both"]
+
+MAX_DIGITS = 2_000
+"""Longest operand. Python converts at most 4,300 digits by default, and a product has twice its operands' digits."""
+MAX_EXAMPLES = 100_000_000
+"""Largest data set: past this a file is the wrong shape, and endless sampling the right one."""
+
+
+def choices(names: Any) -> tuple[str, ...]:
+    """The names of a Literal: choices(FormatName) == ("plain", …)."""
+    return typing.get_args(names)

@@ -1,0 +1,220 @@
+"""What a run is, and the questions put to it."""
+
+import re
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from .base import Config, config_hash
+from .data import DataConfig
+from .names import PositionName, TokenizerName
+
+
+class ModelConfig(Config):
+    """The paper's NanoGPT; GPT-2 is layers=12, heads=12, width=768."""
+
+    layers: int = Field(default=6, ge=1, le=200)
+    heads: int = Field(default=6, ge=1, le=200)
+    width: int = Field(default=384, ge=1, le=20_000)
+    context: int = Field(default=256, ge=2, le=100_000)
+    """Most tokens the model can look at."""
+    dropout: float = Field(default=0.2, ge=0, lt=1)
+    position: PositionName = "learned"
+
+    @model_validator(mode="after")
+    def _heads_share_the_width(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width {self.width} cannot be shared by {self.heads} heads: make it a multiple")
+        if self.position in ("sinusoidal", "rotary") and self.width // self.heads % 2:
+            raise ValueError(f"{self.position} positions need an even width per head, not {self.width // self.heads}")
+        return self
+
+
+class StopConfig(Config):
+    """When to stop before the last step, judged on the validation set."""
+
+    accuracy: float | None = Field(default=None, gt=0, le=1)
+    """Stop once validation accuracy has been at least this …"""
+    hold: int = Field(default=1, ge=1)
+    """… for this many evaluations in a row."""
+    plateau: int | None = Field(default=None, ge=1)
+    """Stop after this many evaluations without a better one."""
+
+    @property
+    def is_on(self) -> bool:
+        return self.accuracy is not None or self.plateau is not None
+
+
+class TrainConfig(Config):
+    steps: int = Field(default=5_000, ge=0, le=10_000_000)
+    """Optimizer steps."""
+    batch_size: int = Field(default=256, ge=1, le=1_000_000)
+    """Windows or rows per step."""
+    accumulation: int = Field(default=1, ge=1, le=10_000)
+    """Pieces a batch is cut into, where it does not fit the memory."""
+    packing: Literal["stream", "rows"] = "stream"
+    """Random windows of one long stream (the paper's way), or one example a row."""
+    loss: Literal["all", "answer"] = "all"
+    """What the loss counts; rows only: the answer alone."""
+    endless: bool = False
+    """New problems for ever instead of a set of num_examples."""
+    lr: float = Field(default=1e-3, gt=0)
+    final_lr: float = Field(default=0.1, ge=0, le=1)
+    """Where the cosine ends, as a part of lr."""
+    warmup_steps: int = Field(default=100, ge=0)
+    beta1: float = Field(default=0.9, ge=0, lt=1)
+    beta2: float = Field(default=0.99, ge=0, lt=1)
+    weight_decay: float = Field(default=0.1, ge=0)
+    """On matrices only."""
+    grad_clip: float = Field(default=1.0, ge=0)
+    """0: no clipping."""
+    precision: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    """auto: bfloat16 on GPUs that have it, float16 with loss scaling on others, float32 elsewhere."""
+    eval_every: int = Field(default=250, ge=1)
+    """Steps between evaluations; also what early stopping goes by."""
+    stop: StopConfig = StopConfig()
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        problems = []
+        if self.loss == "answer" and self.packing == "stream":
+            problems.append("train.loss answer needs train.packing rows: a stream has no rows to mask")
+        if self.batch_size % self.accumulation:
+            problems.append(f"train.batch_size {self.batch_size} is not a multiple of accumulation {self.accumulation}")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+
+class EvaluationConfig(Config):
+    """A question put to a model. It has its own hash: a new question to an old model trains nothing."""
+
+    problems: Literal["test", "validation", "train", "exhaustive"] = "test"
+    """exhaustive: every problem of the domain, told apart by whether training saw it."""
+    limit: int | None = Field(default=None, ge=1)
+    """At most this many."""
+    part: int = Field(default=0, ge=0)
+    """Which of the run's data sets: 0 is `data`, 1 the first of `mix`, and so on."""
+    data: DataConfig | None = None
+    """Ask problems of another data set instead: more digits, say. Those that training saw are left out …"""
+    seen: bool = False
+    """… unless this is set."""
+    listed: tuple[str, ...] = ()
+    """Ask just these, such as 8465+3541."""
+    prefix: str = ""
+    """Text in front of every prompt."""
+    examples: int = Field(default=0, ge=0, le=100)
+    """Training examples in front of every prompt, after `prefix`."""
+    wrong_examples: bool = False
+    """Give those examples wrong answers."""
+    example_set: int = Field(default=0, ge=0)
+    """Which ones."""
+    examples_part: int | None = Field(default=None, ge=0)
+    """The data set they come from; None: the one that is asked."""
+    shown: tuple[str, ...] = ()
+    """Problems written out in full in front of every prompt, such as 8465+3541."""
+    given_lines: int = 0
+    """Lines of the right completion that are given; -1: all but the last."""
+    corrupt: Literal["none", "random", "precise"] = "none"
+    """Give the model two wrong digits of the answer, random ones or the second off by one, and score its third."""
+    temperature: float = Field(default=0.0, ge=0)
+    """0: greedy."""
+    top_k: int | None = Field(default=None, ge=1)
+    seed: int = 0
+    """Of the sampled tokens."""
+
+    @property
+    def hash(self) -> str:
+        return config_hash(self)
+
+    @property
+    def column(self) -> str:
+        """What its column is called where it is asked along the way."""
+        return self.problems if self == EvaluationConfig(problems=self.problems) else self.hash
+
+
+class RunConfig(Config):
+    """One training run, complete."""
+
+    data: DataConfig = DataConfig()
+    mix: tuple[DataConfig, ...] = ()
+    """More data sets to train on together with `data`, in one shuffled stream."""
+    tokenizer: TokenizerName = "characters"
+    model: ModelConfig = ModelConfig()
+    train: TrainConfig = TrainConfig()
+    seed: int = 0
+    """Training sample, initial weights, order, dropout."""
+    parent: str | None = None
+    """Hash of the run whose weights this one starts from."""
+    name: str = "run"
+    """Names the folder; changes nothing else."""
+    evaluations: tuple[EvaluationConfig, ...] = (EvaluationConfig(),)
+    """What to ask the model when it is done; not part of the run's hash."""
+    watch: tuple[EvaluationConfig, ...] = ()
+    """What to ask it along the way, every train.eval_every steps, beside the validation set; not part of the hash."""
+
+    @model_validator(mode="after")
+    def _name_is_a_folder(self) -> Self:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}", self.name):
+            raise ValueError(f"name {self.name!r} cannot name a folder: use letters, digits, '.', '_' and '-'")
+        return self
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> Self:
+        if self.mix and self.train.endless:
+            raise ValueError("train.endless goes with one data set: leave mix out")
+        for question in (*self.evaluations, *self.watch):
+            if max(question.part, question.examples_part or 0) > len(self.mix):
+                raise ValueError(
+                    f"an evaluation asks for part {max(question.part, question.examples_part or 0)}, "
+                    f"but there are parts 0 to {len(self.mix)}"
+                )
+        return self
+
+    @property
+    def parts(self) -> tuple[DataConfig, ...]:
+        """All data sets."""
+        return (self.data, *self.mix)
+
+    @property
+    def hash(self) -> str:
+        return config_hash(self, leave_out={"name", "evaluations", "watch"})
+
+    @property
+    def folder(self) -> str:
+        return f"{self.name}-{self.hash}"
+
+
+class CompletionConfig(Config):
+    """Trials of matrix completion on the table of sums."""
+
+    kind: Literal["matrix completion"]
+    method: Literal["as_published", "sums", "nuclear_norm"]
+    n: int = Field(ge=2, le=10_000)
+    """The table is n x n."""
+    revealed: int = Field(ge=0)
+    trials: int = Field(default=100, ge=1, le=100_000)
+    data: DataConfig | None = None
+    """Reveal the training examples of this data set instead of drawing trials."""
+    seed: int = 0
+
+    @property
+    def hash(self) -> str:
+        return config_hash(self)
+
+
+class EnumerationConfig(Config):
+    """A lemma checked on every case there is."""
+
+    kind: Literal["enumeration"]
+    lemma: Literal["first digit needs every digit", "lowest digit first needs three inputs"]
+    base: int = Field(default=10, ge=2, le=10)
+    digits: int = Field(ge=1, le=8)
+    seed: int = 0
+
+    @property
+    def hash(self) -> str:
+        return config_hash(self)
+
+
+AnyRun = RunConfig | CompletionConfig | EnumerationConfig
