@@ -3,9 +3,9 @@
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from functools import cache
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,17 +16,21 @@ from ..config import RunConfig, TrainConfig
 from ..devices import describe_device, is_out_of_memory, pick_precision
 from ..errors import OutOfMemory
 from ..model import Decoder, run_block
+from ..rng import Label, Stream
 from .display import Display
 from .feeds import Feed
 from .loading import seed_torch
 from .team import Team
 
+if TYPE_CHECKING:
+    from .fused import FusedLoss  # needs Triton
+
 
 class Stepper:
     """Takes optimizer steps, as fast as the device allows.
 
-    On CUDA the blocks are compiled and, after a few ordinary steps, the whole step becomes a CUDA graph. Where either
-    fails it says so and goes on without.
+    On CUDA the loss goes through our kernels or, where they do not fit the model, compiled blocks; and after a few
+    ordinary steps the whole step becomes a CUDA graph. Where any of it fails it says so and goes on without.
     """
 
     _ORDINARY_STEPS = 4
@@ -42,9 +46,8 @@ class Stepper:
         self.optimizer = _make_optimizer(model, config.train, self._lr if on_gpu else config.train.lr, team.device)
         self._scaler = torch.amp.GradScaler("cuda", enabled=self.precision == torch.float16 and on_gpu)
         fast = on_gpu if compile == "auto" else compile == "on"
-        if fast:
-            model.run_block = _compiled_block(team.device.type, self.precision)
-        self._compiled = fast
+        self._ways = _ways(model, team.device, self.precision) if fast else [_Plain(model, team.device, self.precision)]
+        self._way = self._ways.pop(0)
         self._wants_graph = fast and on_gpu and team.size == 1 and not self._scaler.is_enabled()
         self._graph: torch.cuda.CUDAGraph | None = None
         self._static: tuple[Tensor, Tensor, Tensor | None] | None = None
@@ -57,7 +60,7 @@ class Stepper:
         started = time.perf_counter()
         self._set_lr(lr)
         if self._config.model.dropout:
-            seed_torch("dropout", self._config.seed, step, self._team.rank)
+            self._way.reseed("dropout", self._config.seed, step, self._team.rank)
         try:
             self._take(self._feed.batch(step))
         except (RuntimeError, MemoryError) as error:
@@ -99,13 +102,13 @@ class Stepper:
         try:
             self._ordinary(batch)
         except Exception as error:
-            if not self._compiled or is_out_of_memory(error):
+            if not self._ways or is_out_of_memory(error):
                 raise
-            self._display.say(f"torch.compile failed here ({_first_line(error)}): going on without it")
-            self._compiled = self._wants_graph = False
-            self._model.run_block = run_block
+            self._display.say(f"{self._way.name} failed here ({_first_line(error)}): going on without it")
+            self._way = self._ways.pop(0)
+            self._wants_graph = self._wants_graph and bool(self._ways)
             self.optimizer.zero_grad(set_to_none=True)
-            self._ordinary(batch)
+            self._take(batch)
 
     def _ordinary(self, batch: tuple[Tensor, Tensor, Tensor | None]) -> None:
         """Forward, backward, clip, update."""
@@ -122,8 +125,7 @@ class Stepper:
         pieces = self._config.train.accumulation
         masks = mask_BT.chunk(pieces) if mask_BT is not None else (None,) * pieces
         for inputs, targets, mask in zip(inputs_BT.chunk(pieces), targets_BT.chunk(pieces), masks, strict=True):
-            with self.autocast():
-                loss = self._model.loss(inputs, targets, mask) / count
+            loss = self._way.loss(inputs, targets, mask) / count
             self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             total += loss.detach()
         if self._team.size > 1:
@@ -153,11 +155,6 @@ class Stepper:
                 raise
             self._display.say(f"a CUDA graph could not be recorded ({_first_line(error)}): going on without it")
             self.optimizer.zero_grad(set_to_none=True)
-
-    def autocast(self) -> Any:
-        if self.precision == torch.float32:
-            return nullcontext()
-        return torch.autocast(self._team.device.type, dtype=self.precision)
 
     def _set_lr(self, lr: float) -> None:
         if isinstance(self.optimizer.param_groups[0]["lr"], Tensor):
@@ -200,6 +197,60 @@ def _make_optimizer(
         fused=device.type in ("cuda", "cpu"),
         capturable=device.type == "cuda",
     )
+
+
+class _Plain:
+    """The loss as the model computes it."""
+
+    name = "the model itself"
+
+    def __init__(self, model: Decoder, device: torch.device, precision: torch.dtype) -> None:
+        self._model, self._device, self._precision = model, device, precision
+
+    def reseed(self, *labels: Label) -> None:
+        seed_torch(*labels)
+
+    def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None) -> Tensor:
+        self._model.run_block = self._run_block()
+        if self._precision == torch.float32:
+            return self._model.loss(inputs_BT, targets_BT, mask_BT)
+        with torch.autocast(self._device.type, dtype=self._precision):
+            return self._model.loss(inputs_BT, targets_BT, mask_BT)
+
+    def _run_block(self) -> Callable[..., Tensor]:
+        return run_block
+
+
+class _Compiled(_Plain):
+    """The same, its blocks compiled."""
+
+    name = "torch.compile"
+
+    def _run_block(self) -> Callable[..., Tensor]:
+        return _compiled_block(self._device.type, self._precision)
+
+
+class _Fused:
+    """The loss through our kernels."""
+
+    name = "the Triton kernels"
+
+    def __init__(self, loss: "FusedLoss") -> None:
+        self.loss = loss
+
+    def reseed(self, *labels: Label) -> None:
+        self.loss.reseed(int(Stream(*labels).words(1)[0]))
+
+
+def _ways(model: Decoder, device: torch.device, precision: torch.dtype) -> list[_Plain | _Fused]:
+    """How the loss can be had, the fastest first."""
+    ways: list[_Plain | _Fused] = [_Compiled(model, device, precision), _Plain(model, device, precision)]
+    if device.type == "cuda" and find_spec("triton"):
+        from .fused import FusedLoss
+
+        if FusedLoss.fits(model, precision):
+            ways.insert(0, _Fused(FusedLoss(model, precision)))
+    return ways
 
 
 @cache

@@ -1,0 +1,128 @@
+"""The decoder's loss, written for speed on a GPU: `Decoder.loss` with our kernels between the matrix products.
+
+Weights stay in float32, and so does what runs along the residual stream; the products take 16-bit copies of the
+weights, made once a step, and give the weights' gradients in float32.
+
+Shapes: B batch, T tokens, N = B T rows, D width, V vocabulary.
+"""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..model import Block, Decoder
+from ..positions import Learned, Position
+from .kernels import add_norm, attend, gelu
+
+HEAD_WIDTHS = (16, 32, 64, 128)
+MOST_ROWS_AS_ONE_HOT = 1024
+
+
+class FusedLoss:
+    """Called like `Decoder.loss`; dropout is seeded with `reseed`."""
+
+    def __init__(self, model: Decoder, precision: torch.dtype) -> None:
+        self._model, self._precision = model, precision
+        self._seed = torch.zeros(1, dtype=torch.int32, device=model.embedding.weight.device)
+        self._weights = [p for p in model.parameters() if p.dim() == 2]
+        self._copies = [weight.detach().to(precision, copy=True) for weight in self._weights]
+        self._copy_of: dict[Tensor, Tensor] = dict(zip(self._weights, self._copies, strict=True))
+
+    @staticmethod
+    def fits(model: Decoder, precision: torch.dtype) -> bool:
+        position = type(model.position)
+        return (
+            precision in (torch.bfloat16, torch.float16)
+            and position.rotate is Position.rotate
+            and position.bias is Position.bias
+            and model.config.width // model.config.heads in HEAD_WIDTHS
+        )
+
+    def reseed(self, seed: int) -> None:
+        self._seed.fill_(seed % 2**31)
+
+    def __call__(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
+        model, config = self._model, self._model.config
+        self._seed.add_(0x10001)  # so that the pieces of an accumulated batch drop different elements
+        torch._foreach_copy_(self._copies, [weight.detach() for weight in self._weights])
+        B, T = inputs_BT.shape
+        blocks = [block for block in model.blocks if isinstance(block, Block)]
+        options: dict[str, Any] = {"dropout": config.dropout}
+        branches: dict[str, Any] = {**options, "dtype": self._precision}
+
+        x_ND = self._embed(inputs_BT).reshape(B * T, -1)
+        x_ND, h_ND = add_norm(None, x_ND, blocks[0].attention_norm.weight, self._seed, site=0, **branches)
+        for layer, block in enumerate(blocks):
+            site = 1 + 3 * layer
+            last = layer == len(blocks) - 1
+            next_norm = model.norm if last else blocks[layer + 1].attention_norm
+            qkv = self._linear(h_ND, block.attention.query_key_value).view(B, T, -1)
+            a_ND = attend(qkv, config.heads, self._seed, site=site, **options).view(B * T, -1)
+            a_ND = self._linear(a_ND, block.attention.out)
+            x_ND, h_ND = add_norm(x_ND, a_ND, block.mlp_norm.weight, self._seed, site=site + 1, **branches)
+            m_ND = self._linear(gelu(self._linear(h_ND, block.up)), block.down)
+            x_ND, h_ND = add_norm(x_ND, m_ND, next_norm.weight, self._seed, site=site + 2, **branches)
+        logits_NV = self._linear(h_ND, model.embedding)
+        if mask_BT is not None:
+            targets_BT = targets_BT.masked_fill(~mask_BT, -100)
+        return F.cross_entropy(logits_NV.float(), targets_BT.reshape(-1), reduction="sum", ignore_index=-100)
+
+    def _embed(self, tokens_BT: Tensor) -> Tensor:
+        position = self._model.position
+        x_BTD = look_up(self._model.embedding.weight, tokens_BT)
+        ids_BT = position.ids(tokens_BT)
+        if ids_BT.stride(0) == 0:  # the same in every row
+            ids_BT = ids_BT[:1]
+        if isinstance(position, Learned):
+            return x_BTD + look_up(position.table.weight, ids_BT)
+        embedded_BTD = position.embed(ids_BT)
+        return x_BTD if embedded_BTD is None else x_BTD + embedded_BTD
+
+    def _linear(self, x_ND: Tensor, layer: nn.Linear | nn.Embedding) -> Tensor:
+        out: Tensor = _Linear.apply(x_ND, layer.weight, self._copy_of[layer.weight])  # type: ignore[no-untyped-call]
+        return out
+
+
+class _Linear(torch.autograd.Function):
+    """x times a 16-bit copy of the weight; the weight's gradient in float32."""
+
+    @staticmethod
+    def forward(ctx: Any, x_ND: Tensor, weight: Tensor, copy: Tensor) -> Tensor:
+        ctx.save_for_backward(x_ND, copy)
+        return x_ND @ copy.T
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor, Tensor, None]:
+        x_ND, copy = ctx.saved_tensors
+        return d_out @ copy, _matmul_in_float32(d_out.T, x_ND), None
+
+
+def _matmul_in_float32(a: Tensor, b: Tensor) -> Tensor:
+    if a.dtype == torch.float32 or not a.is_cuda:
+        return a.float() @ b.float()
+    return torch.mm(a, b, out_dtype=torch.float32)
+
+
+class _LookUp(torch.autograd.Function):
+    """The gradient of a small table as one product: a sum in a fixed order, where the usual way sorts the ids."""
+
+    @staticmethod
+    def forward(ctx: Any, table_VD: Tensor, ids: Tensor) -> Tensor:
+        ctx.save_for_backward(ids)
+        ctx.rows = len(table_VD)
+        return table_VD[ids]
+
+    @staticmethod
+    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor, None]:
+        (ids,) = ctx.saved_tensors
+        one_hot_VN = (torch.arange(ctx.rows, device=ids.device)[:, None] == ids.reshape(1, -1)).to(d_out.dtype)
+        return one_hot_VN @ d_out.reshape(-1, d_out.shape[-1]), None
+
+
+def look_up(table_VD: Tensor, ids: Tensor) -> Tensor:
+    if len(table_VD) > MOST_ROWS_AS_ONE_HOT:
+        return F.embedding(ids, table_VD)
+    out: Tensor = _LookUp.apply(table_VD, ids)  # type: ignore[no-untyped-call]
+    return out

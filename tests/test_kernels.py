@@ -1,0 +1,240 @@
+"""The kernels against the plain model, in Triton's interpreter where there is no GPU; and compiled for one."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from carryon.config import ModelConfig
+from carryon.model import Decoder
+
+if find_spec("triton") is None:
+    pytest.skip("Triton is not installed here (it comes for Linux only)", allow_module_level=True)
+
+ON_GPU = torch.cuda.is_available()
+DEVICE = "cuda" if ON_GPU else "cpu"
+if not ON_GPU:
+    # Read when a kernel is decorated; other tests' processes must not inherit it.
+    os.environ["TRITON_INTERPRET"] = "1"
+from carryon.training import kernels  # noqa: E402
+from carryon.training.fused import FusedLoss, look_up  # noqa: E402
+
+os.environ.pop("TRITON_INTERPRET", None)
+
+
+@pytest.fixture(autouse=True)
+def settings(monkeypatch):
+    if not ON_GPU:
+        monkeypatch.setenv("TRITON_INTERPRET", "1")
+    torch.manual_seed(0)
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def normal(*shape):
+    return torch.randn(shape, device=DEVICE, requires_grad=True)
+
+
+def seed(number=12345):
+    return torch.tensor([number], dtype=torch.int32, device=DEVICE)
+
+
+def close(given, wanted):
+    assert (given - wanted).norm() <= 2e-6 * wanted.norm()
+
+
+def same_gradients(given, wanted, inputs):
+    """For gradients drawn at random."""
+    outward = [torch.randn_like(tensor) for tensor in given]
+    for ours, theirs in zip(
+        torch.autograd.grad(given, inputs, outward, retain_graph=True),
+        torch.autograd.grad(wanted, inputs, outward, retain_graph=True),
+        strict=True,
+    ):
+        close(ours, theirs)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.25])
+@pytest.mark.parametrize("has_x", [True, False])
+@pytest.mark.parametrize(("rows", "width"), [(22, 48), (5, 32), (1, 16)])
+def test_add_norm(rows, width, has_x, dropout):
+    branch, weight = normal(rows, width), normal(width)
+    x = normal(rows, width) if has_x else None
+    out, normed = kernels.add_norm(x, branch, weight, seed(), site=3, dropout=dropout, dtype=torch.float32)
+    kept = kept_elements(rows, width, dropout, site=3)
+    expected = branch * kept / (1 - dropout) + (x if has_x else 0)
+    expected_normed = F.layer_norm(expected, (width,), weight)
+    close(out, expected)
+    close(normed, expected_normed)
+    inputs = [tensor for tensor in (x, branch, weight) if tensor is not None]
+    same_gradients((out, normed), (expected, expected_normed), inputs)
+    same_gradients((normed,), (expected_normed,), inputs)
+
+
+def kept_elements(rows, width, dropout, *, site=0, number=12345):
+    """Which elements of a branch dropout keeps."""
+    ones = torch.ones(rows, width, device=DEVICE)
+    weight = torch.ones(width, device=DEVICE)
+    out, _ = kernels.add_norm(None, ones, weight, seed(number), site=site, dropout=dropout, dtype=torch.float32)
+    return (out > 0).float()
+
+
+def kept_weights(batch, tokens, heads, width, dropout, site):
+    """Which attention weights dropout keeps: values that are one-hot show them, some columns at a time."""
+    kept = torch.zeros(batch, heads, tokens, tokens, device=DEVICE)
+    for first in range(0, tokens, width):
+        some = range(first, min(tokens, first + width))
+        qkv = torch.zeros(batch, tokens, 3, heads, width, device=DEVICE)
+        for column in some:
+            qkv[:, column, 2, :, column - first] = 1
+        out = kernels.attend(qkv.view(batch, tokens, -1), heads, seed(), site=site, dropout=dropout)
+        kept[..., some.start : some.stop] = out.view(batch, tokens, heads, width).transpose(1, 2)[..., : len(some)] > 0
+    return kept
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("tokens", [150, 64, 37, 1])
+def test_attend(tokens, dropout):
+    batch, heads, width = 2, 2, 16
+    qkv = normal(batch, tokens, 3 * heads * width)
+    out = kernels.attend(qkv, heads, seed(), site=1, dropout=dropout)
+    q, k, v = (part.view(batch, tokens, heads, width).transpose(1, 2) for part in qkv.chunk(3, -1))
+    ahead = torch.ones(tokens, tokens, dtype=torch.bool, device=DEVICE).triu(1)
+    weights = (q @ k.mT / width**0.5).masked_fill(ahead, float("-inf")).softmax(-1)
+    weights = weights * kept_weights(batch, tokens, heads, width, dropout, site=1) / (1 - dropout)
+    expected = (weights @ v).transpose(1, 2).reshape(batch, tokens, -1)
+    close(out, expected)
+    same_gradients((out,), (expected,), [qkv])
+
+
+def test_gelu():
+    x = normal(3, 1001)
+    expected = F.gelu(x, approximate="tanh")
+    close(kernels.gelu(x), expected)
+    same_gradients((kernels.gelu(x),), (expected,), [x])
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in exp")
+def test_gelu_far_from_zero():
+    x = torch.tensor([-1e4, -30.0, 30.0, 1e4], device=DEVICE, requires_grad=True)
+    out = kernels.gelu(x)
+    assert out.tolist() == [0.0, 0.0, 30.0, 1e4]
+    assert torch.autograd.grad(out.sum(), x)[0].tolist() == [0.0, 0.0, 1.0, 1.0]
+
+
+def test_a_small_table_and_a_large_one_have_the_same_gradient():
+    ids = torch.randint(0, 14, (3, 20), device=DEVICE)
+    small, large = normal(14, 8), torch.zeros(2000, 8, device=DEVICE)
+    large[:14] = small.detach()
+    large.requires_grad_()
+    outward = torch.randn(3, 20, 8, device=DEVICE)
+    assert torch.equal(look_up(small, ids), look_up(large, ids))
+    (ours,) = torch.autograd.grad(look_up(small, ids), small, outward)
+    (theirs,) = torch.autograd.grad(look_up(large, ids), large, outward)
+    close(ours, theirs[:14])
+
+
+def test_dropout_looks_drawn():
+    """Its share, its rows and columns, its pairs of rows, another step and another site: like independent draws."""
+    share, rows, width = 0.2, 256, 256
+    masks = [kept_elements(rows, width, share, site=site, number=n) for site, n in ((0, 1), (1, 1), (0, 2), (0, 1))]
+    assert torch.equal(masks[0], masks[3])
+    standard = [(mask - (1 - share)) / (share * (1 - share)) ** 0.5 for mask in masks[:3]]
+    noise = 1 / (rows * width) ** 0.5
+    for mask in standard:
+        assert abs(mask.mean()) < 5 * noise
+        # The variances of the sums of 256 rows, or columns, have a deviation of about 9 %; those of pairs under 1 %.
+        assert abs(mask.sum(0).square().mean() / rows - 1) < 0.4
+        assert abs(mask.sum(1).square().mean() / width - 1) < 0.4
+        products = mask @ mask.T / width
+        pairs = products[~torch.eye(rows, dtype=torch.bool, device=DEVICE)]
+        assert abs(pairs.square().mean() * width - 1) < 0.05
+    for other in standard[1:]:
+        assert abs((standard[0] * other).mean()) < 5 * noise
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("position", "heads", "width"), [("learned", 2, 32), ("none", 3, 48), ("sinusoidal", 1, 16)])
+def test_the_loss_and_its_gradients_are_the_models_own(position, heads, width, masked):
+    model = Decoder(ModelConfig(layers=2, heads=heads, width=width, context=40, dropout=0.0, position=position), 14)
+    model = model.to(DEVICE)
+    fused = FusedLoss(model, torch.float32)
+    inputs, targets = torch.randint(0, 14, (2, 3, 37), device=DEVICE)
+    mask = torch.rand(3, 37, device=DEVICE) < 0.5 if masked else None
+    loss, expected = fused(inputs, targets, mask), model.loss(inputs, targets, mask)
+    close(loss, expected)
+    parameters = list(model.parameters())
+    for ours, theirs in zip(
+        torch.autograd.grad(loss, parameters), torch.autograd.grad(expected, parameters), strict=True
+    ):
+        close(ours, theirs)
+
+
+def test_dropout_follows_the_seed():
+    model = Decoder(ModelConfig(layers=1, heads=1, width=16, context=8, dropout=0.2), 14).to(DEVICE)
+    fused = FusedLoss(model, torch.float32)
+    tokens = torch.randint(0, 14, (2, 8), device=DEVICE)
+
+    def losses(number):
+        fused.reseed(number)
+        return [float(fused(tokens, tokens).detach()) for _ in range(2)]
+
+    first, second = losses(7)
+    assert first != second  # two pieces of one batch
+    assert losses(7) == [first, second]
+    assert losses(8)[0] not in (first, second)
+
+
+@pytest.mark.parametrize(
+    ("config", "fits"),
+    [
+        (ModelConfig(), True),
+        (ModelConfig(position="rotary"), False),
+        (ModelConfig(layers=2, heads=4, width=32), False),  # heads too narrow for the matrix units
+    ],
+)
+def test_which_models_fit(config, fits):
+    model = Decoder(config, 14)
+    assert FusedLoss.fits(model, torch.bfloat16) == fits
+    assert not FusedLoss.fits(model, torch.float32)
+
+
+COMPILE = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from carryon.training import kernels
+
+F, H, I, U = "*fp32", "*bf16", "i32", "u32"
+numbers = [I, I, I, U, "fp32", "fp32"]
+heads = dict(K=64, DROPOUT=True)
+norm = dict(HAS_X=True, DROPOUT=True, WIDTH=512)
+for name, types, constants in [
+    ("_attend_forward", [H, "*i32", H, F, *numbers], heads | kernels._FORWARD),
+    ("_attend_deltas", [H, H, F, I, I, "fp32"], dict(K=64, BLOCK=64)),
+    ("_attend_backward", [H, "*i32", H, F, F, H, *numbers, "fp32"], heads | kernels._BACKWARD),
+    ("_add_norm_forward", [F, H, F, "*i32", F, H, *numbers], norm | dict(ROWS=4)),
+    ("_add_norm_backward", [F, F, "*i32", F, H, F, H, F, *numbers], norm | dict(ROWS=2, HAS_D_OUT=True)),
+    ("_sum_rows", [F, F, I, I], dict(ROWS=64, WIDTH=16)),
+    ("_gelu_forward", [H, H, I], dict(BLOCK=2048)),
+    ("_gelu_backward", [H, H, H, I], dict(BLOCK=2048)),
+]:
+    kernel = getattr(kernels, name)
+    constants = {key: value for key, value in constants.items() if key in kernel.arg_names}
+    given = [argument for argument in kernel.arg_names if argument not in constants]
+    signature = dict(zip(given, types, strict=True)) | dict.fromkeys(constants, "constexpr")
+    places = {(kernel.arg_names.index(key),): value for key, value in constants.items()}
+    source = ASTSource(fn=kernel, signature=signature, constexprs=places)
+    assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"], name
+print("compiled")
+"""
+
+
+def test_every_kernel_compiles_for_a_gpu_that_is_not_here(monkeypatch):
+    """What the interpreter lets pass, such as a variable that changes its type in a loop, the compiler does not."""
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    done = subprocess.run([sys.executable, "-c", COMPILE], capture_output=True, text=True, check=False)
+    assert done.stdout == "compiled\n", done.stderr
