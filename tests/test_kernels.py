@@ -218,7 +218,7 @@ for name, types, constants in [
     ("_attend_backward", [H, "*i32", H, F, F, H, *numbers, "fp32"], heads | kernels._BACKWARD),
     ("_add_norm_forward", [F, H, F, "*i32", F, H, *numbers], norm | dict(ROWS=4)),
     ("_add_norm_backward", [F, F, "*i32", F, H, F, H, F, *numbers], norm | dict(ROWS=2, HAS_D_OUT=True)),
-    ("_sum_rows", [F, F, I, I], dict(ROWS=64, WIDTH=16)),
+    ("_sum_rows", [F, F, I, I], dict(ROWS=256, WIDTH=16)),
     ("_gelu_forward", [H, H, I], dict(BLOCK=2048)),
     ("_gelu_backward", [H, H, H, I], dict(BLOCK=2048)),
 ]:

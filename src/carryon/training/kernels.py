@@ -179,7 +179,7 @@ class _AddNorm(torch.autograd.Function):
             num_warps=_BACKWARD_WARPS,
         )  # fmt: skip
         d_weight_D = torch.empty_like(weight_D)
-        _sum_rows[(triton.cdiv(D, 16),)](d_weights_PD, d_weight_D, programs, D, ROWS=64, WIDTH=16)
+        _sum_rows[(triton.cdiv(D, 16),)](d_weights_PD, d_weight_D, programs, D, ROWS=256, WIDTH=16, num_warps=8)
         return d_x_ND, d_branch_ND, d_weight_D, None, None, None, None
 
 
@@ -229,7 +229,7 @@ def _weights_forward(
 @triton.jit
 def _attend_forward(
     qkv_ptr, seed_ptr, out_ptr, log_ptr, T, H, site, threshold, scale, factor,
-    K: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr, DROPOUT: tl.constexpr,
+    K: tl.constexpr, BLOCK: tl.constexpr, DROPOUT: tl.constexpr,
 ):  # fmt: skip
     """A block of queries of one head."""
     block = tl.num_programs(0) - 1 - tl.program_id(0)  # the longest first
@@ -244,18 +244,15 @@ def _attend_forward(
     best = tl.full([BLOCK], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
     acc = tl.zeros([BLOCK, K], tl.float32)
-    for start in range(0, block * BLOCK, STEP):
-        columns = start + tl.arange(0, STEP)
+    for start in range(0, block * BLOCK, BLOCK):
         best, total, acc = _weights_forward(
-            q, best, total, acc, base + D, base + 2 * D, stride, rows, row_keys, columns, seed_ptr, site, threshold,
-            factor, T, K, DROPOUT, False,
+            q, best, total, acc, base + D, base + 2 * D, stride, rows, row_keys, start + tl.arange(0, BLOCK), seed_ptr,
+            site, threshold, factor, T, K, DROPOUT, False,
         )  # fmt: skip
-    for start in range(block * BLOCK, (block + 1) * BLOCK, STEP):
-        columns = start + tl.arange(0, STEP)
-        best, total, acc = _weights_forward(
-            q, best, total, acc, base + D, base + 2 * D, stride, rows, row_keys, columns, seed_ptr, site, threshold,
-            factor, T, K, DROPOUT, True,
-        )  # fmt: skip
+    best, total, acc = _weights_forward(
+        q, best, total, acc, base + D, base + 2 * D, stride, rows, row_keys, rows, seed_ptr,
+        site, threshold, factor, T, K, DROPOUT, True,
+    )  # fmt: skip
     out = acc * (scale / total)[:, None]
     out_base = out_ptr + (head // H).to(tl.int64) * T * D + (head % H) * K
     tl.store(out_base + rows[:, None] * D + ks[None, :], out.to(out_ptr.dtype.element_ty), mask=rows[:, None] < T)
@@ -287,57 +284,31 @@ def _load_queries(base, d_out_base, log_ptr, delta_ptr, stride, D, head, rows, T
 
 
 @triton.jit
-def _keys_backward(
-    d_k, d_v, k, v, base, d_out_base, log_ptr, delta_ptr, stride, D, head, rows, columns, column_keys, seed_ptr, site,
-    threshold, factor, T, K: tl.constexpr, DROPOUT: tl.constexpr, ON_DIAGONAL: tl.constexpr,
+def _weights_backward(
+    q, k, v, d_out, logs, deltas, rows, columns, row_keys, column_keys, threshold, factor,
+    DROPOUT: tl.constexpr, ON_DIAGONAL: tl.constexpr,
 ):  # fmt: skip
-    """What some queries say about a block of keys and values; scores lie on their side, so that no product waits."""
-    q, d_out, logs, deltas = _load_queries(base, d_out_base, log_ptr, delta_ptr, stride, D, head, rows, T, K)
-    s = tl.dot(k, tl.trans(q), input_precision="ieee")
-    p = tl.exp2(s * factor - logs[None, :])
-    if ON_DIAGONAL:
-        p = tl.where(rows[None, :] >= columns[:, None], p, 0.0)
-    d_p = tl.dot(v, tl.trans(d_out), input_precision="ieee")
-    used = p
-    if DROPOUT:
-        row_keys = _keys(seed_ptr, 2 * site, head * T + rows)
-        kept = _kept(row_keys[None, :], column_keys[:, None], threshold)
-        used = tl.where(kept, p, 0.0)
-        d_p = tl.where(kept, d_p, 0.0)
-    d_v += tl.dot(used.to(q.dtype), d_out, input_precision="ieee")
-    d_s = p * (d_p - deltas[None, :])
-    d_k += tl.dot(d_s.to(q.dtype), q, input_precision="ieee")
-    return d_k, d_v
-
-
-@triton.jit
-def _queries_backward(
-    d_q, q, d_out, logs, deltas, base, stride, D, rows, columns, row_keys, seed_ptr, site,
-    threshold, factor, T, K: tl.constexpr, DROPOUT: tl.constexpr, ON_DIAGONAL: tl.constexpr,
-):  # fmt: skip
-    """What some keys and values say about a block of queries."""
-    at = columns[:, None] * stride + tl.arange(0, K)[None, :]
-    k = tl.load(base + D + at, mask=columns[:, None] < T, other=0.0)
-    v = tl.load(base + 2 * D + at, mask=columns[:, None] < T, other=0.0)
+    """The weights as they were used, and the gradient of the scores, both before what dropout multiplies."""
     s = tl.dot(q, tl.trans(k), input_precision="ieee")
     p = tl.exp2(s * factor - logs[:, None])
     if ON_DIAGONAL:
         p = tl.where(rows[:, None] >= columns[None, :], p, 0.0)
     d_p = tl.dot(d_out, tl.trans(v), input_precision="ieee")
+    used = p
     if DROPOUT:
-        column_keys = _keys(seed_ptr, 2 * site + 1, columns)
-        d_p = tl.where(_kept(row_keys[:, None], column_keys[None, :], threshold), d_p, 0.0)
+        kept = _kept(row_keys[:, None], column_keys[None, :], threshold)
+        used = tl.where(kept, p, 0.0)
+        d_p = tl.where(kept, d_p, 0.0)
     d_s = p * (d_p - deltas[:, None])
-    d_q += tl.dot(d_s.to(q.dtype), k, input_precision="ieee")
-    return d_q
+    return used.to(q.dtype), d_s.to(q.dtype)
 
 
 @triton.jit
 def _attend_backward(
     qkv_ptr, seed_ptr, d_out_ptr, log_ptr, delta_ptr, d_qkv_ptr, T, H, site, threshold, scale, factor, shrink,
-    K: tl.constexpr, BLOCK: tl.constexpr, STEP: tl.constexpr, DROPOUT: tl.constexpr,
+    K: tl.constexpr, BLOCK: tl.constexpr, DROPOUT: tl.constexpr,
 ):  # fmt: skip
-    """Of one block of one head: as keys and values, against its own and all later queries; then as queries.
+    """Of one block of one head: against itself; as keys and values, against later queries; as queries.
 
     Early blocks have long work as keys, late ones as queries: all programs take about as long.
     """
@@ -349,47 +320,50 @@ def _attend_backward(
     base = qkv_ptr + first * stride + (head % H) * K
     d_base = d_qkv_ptr + first * stride + (head % H) * K
     d_out_base = d_out_ptr + first * D + (head % H) * K
-    numbers = block * BLOCK + tl.arange(0, BLOCK)
-    at = numbers[:, None] * stride + tl.arange(0, K)[None, :]
-    there = numbers[:, None] < T
+    here = block * BLOCK + tl.arange(0, BLOCK)
+    ks = tl.arange(0, K)[None, :]
+    at = here[:, None] * stride + ks
+    there = here[:, None] < T
 
     k = tl.load(base + D + at, mask=there, other=0.0)
     v = tl.load(base + 2 * D + at, mask=there, other=0.0)
-    column_keys = _keys(seed_ptr, 2 * site + 1, numbers)
-    d_k = tl.zeros([BLOCK, K], tl.float32)
-    d_v = tl.zeros([BLOCK, K], tl.float32)
-    for start in range(block * BLOCK, (block + 1) * BLOCK, STEP):
-        d_k, d_v = _keys_backward(
-            d_k, d_v, k, v, base, d_out_base, log_ptr, delta_ptr, stride, D, head, start + tl.arange(0, STEP), numbers,
-            column_keys, seed_ptr, site, threshold, factor, T, K, DROPOUT, True,
-        )  # fmt: skip
-    for start in range((block + 1) * BLOCK, T, STEP):
-        d_k, d_v = _keys_backward(
-            d_k, d_v, k, v, base, d_out_base, log_ptr, delta_ptr, stride, D, head, start + tl.arange(0, STEP), numbers,
-            column_keys, seed_ptr, site, threshold, factor, T, K, DROPOUT, False,
-        )  # fmt: skip
+    q, d_out, logs, deltas = _load_queries(base, d_out_base, log_ptr, delta_ptr, stride, D, head, here, T, K)
+    row_keys = _keys(seed_ptr, 2 * site, head * T + here)
+    column_keys = _keys(seed_ptr, 2 * site + 1, here)
+    used, d_s = _weights_backward(
+        q, k, v, d_out, logs, deltas, here, here, row_keys, column_keys, threshold, factor, DROPOUT, True
+    )
+    d_v = tl.dot(tl.trans(used), d_out, input_precision="ieee")
+    d_k = tl.dot(tl.trans(d_s), q, input_precision="ieee")
+    d_q = tl.dot(d_s, k, input_precision="ieee")
+    for start in range((block + 1) * BLOCK, T, BLOCK):
+        rows = start + tl.arange(0, BLOCK)
+        q2, d_out2, logs2, deltas2 = _load_queries(base, d_out_base, log_ptr, delta_ptr, stride, D, head, rows, T, K)
+        keys2 = _keys(seed_ptr, 2 * site, head * T + rows)
+        used, d_s = _weights_backward(
+            q2, k, v, d_out2, logs2, deltas2, rows, here, keys2, column_keys, threshold, factor, DROPOUT, False
+        )
+        d_v += tl.dot(tl.trans(used), d_out2, input_precision="ieee")
+        d_k += tl.dot(tl.trans(d_s), q2, input_precision="ieee")
     tl.store(d_base + 2 * D + at, (d_v * scale).to(d_qkv_ptr.dtype.element_ty), mask=there)
     tl.store(d_base + D + at, (d_k * shrink).to(d_qkv_ptr.dtype.element_ty), mask=there)
 
-    q, d_out, logs, deltas = _load_queries(base, d_out_base, log_ptr, delta_ptr, stride, D, head, numbers, T, K)
-    row_keys = _keys(seed_ptr, 2 * site, head * T + numbers)
-    d_q = tl.zeros([BLOCK, K], tl.float32)
-    for start in range(0, block * BLOCK, STEP):
-        d_q = _queries_backward(
-            d_q, q, d_out, logs, deltas, base, stride, D, numbers, start + tl.arange(0, STEP), row_keys, seed_ptr,
-            site, threshold, factor, T, K, DROPOUT, False,
-        )  # fmt: skip
-    for start in range(block * BLOCK, (block + 1) * BLOCK, STEP):
-        d_q = _queries_backward(
-            d_q, q, d_out, logs, deltas, base, stride, D, numbers, start + tl.arange(0, STEP), row_keys, seed_ptr,
-            site, threshold, factor, T, K, DROPOUT, True,
-        )  # fmt: skip
+    for start in range(0, block * BLOCK, BLOCK):
+        columns = start + tl.arange(0, BLOCK)
+        at2 = columns[:, None] * stride + ks
+        k2 = tl.load(base + D + at2)
+        v2 = tl.load(base + 2 * D + at2)
+        keys2 = _keys(seed_ptr, 2 * site + 1, columns)
+        used, d_s = _weights_backward(
+            q, k2, v2, d_out, logs, deltas, here, columns, row_keys, keys2, threshold, factor, DROPOUT, False
+        )
+        d_q += tl.dot(d_s, k2, input_precision="ieee")
     tl.store(d_base + at, (d_q * shrink).to(d_qkv_ptr.dtype.element_ty), mask=there)
 
 
-_BLOCK = 64
-_FORWARD = {"BLOCK": _BLOCK, "STEP": 64, "num_warps": 4}
-_BACKWARD = {"BLOCK": _BLOCK, "STEP": 64, "num_warps": 4}
+# The best of what was timed on an H200 (docs/performance.md).
+_FORWARD = {"BLOCK": 64, "num_warps": 4, "num_stages": 3}
+_BACKWARD = {"BLOCK": 64, "num_warps": 4, "num_stages": 2}
 
 
 class _Attend(torch.autograd.Function):
