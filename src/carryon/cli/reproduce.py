@@ -146,11 +146,13 @@ def _carry_out(
         on_gpu = pick_device(device).type != "cpu"
         if not on_gpu and plan.trains_at_full_size:
             print(f"note: tier {plan.tier} trains the paper's model, which is slow without a GPU", file=sys.stderr)
+        jobs = jobs or (1 if on_gpu else os.cpu_count() or 1)
         left = run_local(
             plan.tasks,
             runs,
             tell,
-            jobs=jobs or (1 if on_gpu else os.cpu_count() or 1),
+            jobs=jobs,
+            sharing=jobs if on_gpu else 1,
             deadline=deadline,
             estimate=plan.estimate,
             started=screen.started,

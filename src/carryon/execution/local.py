@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ def run_local(
     tell: Tell,
     *,
     jobs: int = 1,
+    sharing: int = 1,
     device: str = "auto",
     compile: str = "auto",
     deadline: float | None = None,
@@ -30,7 +32,8 @@ def run_local(
 ) -> list[Task]:
     """Carry out tasks, telling each outcome as it comes. Returns those not begun or not finished by the deadline.
 
-    A worker that dies takes its task with it, not the others: another takes its place.
+    A worker that dies takes its task with it, not the others: another takes its place. `sharing`: so many jobs take
+    turns on one GPU, and a run has cost that part of the time it took.
     """
     pool = _Pool(root, device, compile, max(1, (os.cpu_count() or 1) // jobs), deadline)
     waiting = order_tasks(tasks)
@@ -46,7 +49,7 @@ def run_local(
                 if task.parent in keys and task.parent not in done | failed | left.keys():
                     continue
                 waiting.remove(task)
-                too_late = deadline is not None and time.time() + estimate(task) > deadline
+                too_late = deadline is not None and time.time() + sharing * estimate(task) > deadline
                 if task.parent in failed:
                     failed.add(task.key)
                     tell(task, Outcome(task.key, error=f"its parent {task.parent} is not there"))
@@ -56,6 +59,7 @@ def run_local(
                     started(task)
                     pool.give(task)
             for task, outcome in pool.wait():
+                outcome = replace(outcome, seconds=round(outcome.seconds / sharing, 3))
                 if outcome.interrupted:
                     left[task.key] = task
                 else:
