@@ -16,6 +16,7 @@ FORMATS = {
     "plain_padded": 10_000,
     "reverse": 10_000,
     "reverse_unwrapped": 10_000,
+    "reverse_padded": 10_000,
     "simplified_scratchpad": 2_000,
     "detailed_scratchpad": 1_000,
 }
