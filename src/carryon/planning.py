@@ -9,7 +9,7 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
-from .config import AnyRun, RunConfig, StopConfig
+from .config import AnyRun, ModelConfig, RunConfig, StopConfig, TrainConfig
 from .execution import Outcome, Task
 from .experiments import Case, Experiment, Tier
 from .experiments.base import SEEDS
@@ -47,8 +47,7 @@ class Known:
     lines: dict[tuple[str, str], Line] = field(default_factory=dict)
     """By run and evaluation, whoever asked."""
     own: dict[str, set[tuple[str, str, str]]] = field(default_factory=dict)
-    seconds: dict[str, list[float]] = field(default_factory=dict)
-    """What runs cost, by experiment."""
+    costs: "Costs" = field(default_factory=lambda: Costs())
 
     @classmethod
     def read(cls, store: Store, tier: str) -> "Known":
@@ -57,8 +56,31 @@ class Known:
             known.lines.setdefault((line.run, line.evaluation), line)
             if line_tier == tier:
                 known.own.setdefault(name, set()).add(line.key)
-                known.seconds.setdefault(name, []).append(line.seconds)
+            if line.evaluation == "trials":
+                known.costs.add(line.run, name, 1.0, line.seconds)
+            else:
+                model, train = (line.config.get(part, {}) for part in ("model", "train"))
+                known.costs.add(line.run, *_work(ModelConfig(**model), TrainConfig(**train)), line.seconds)
         return known
+
+
+@dataclass
+class Costs:
+    """Seconds per unit of work, as measured, by kind of run: one run of each kind tells about its likes."""
+
+    rates: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By kind, then by run."""
+
+    def add(self, run: str, kind: str, work: float, seconds: float) -> None:
+        self.rates.setdefault(kind, {})[run] = seconds / work
+
+    def estimate(self, kind: str, work: float) -> float | None:
+        return median(self.rates[kind].values()) * work if kind in self.rates else None
+
+
+def _work(model: ModelConfig, train: TrainConfig) -> tuple[str, float]:
+    """What kind of model it is, and the tokens it reads."""
+    return f"{model.layers}x{model.width}x{model.context}", float(train.steps * train.batch_size * model.context)
 
 
 @dataclass
@@ -70,7 +92,7 @@ class Plan:
     """What has to be run, the most informative first."""
     done: int
     """Cases that need nothing."""
-    seconds: dict[str, list[float]]
+    costs: Costs = field(default_factory=Costs)
 
     @cached_property
     def by_key(self) -> dict[str, list[Wanted]]:
@@ -85,10 +107,28 @@ class Plan:
         return self.tier != "smoke" and any(isinstance(task.run, RunConfig) for task in self.tasks)
 
     def estimate(self, task: Task) -> float:
-        """Seconds a task will take, by what others of its experiment took."""
-        of = {want.experiment for want in self.by_key.get(task.key, ())}
-        measured = [second for name in of for second in self.seconds.get(name, ())]
-        return median(measured) if measured else DEFAULT_SECONDS[self.tier]
+        """Seconds a task will take, by what its likes took."""
+        return self._measured(task) or DEFAULT_SECONDS[self.tier]
+
+    @property
+    def basis(self) -> str:
+        """What the estimates stand on."""
+        measured = [self._measured(task) is not None for task in self.tasks]
+        if all(measured):
+            return "by runs that were measured"
+        return (
+            "partly a guess: not all kinds of run were measured yet"
+            if any(measured)
+            else "a guess: none was measured yet"
+        )
+
+    def _measured(self, task: Task) -> float | None:
+        return self.costs.estimate(*self._kind(task))
+
+    def _kind(self, task: Task) -> tuple[str, float]:
+        if isinstance(task.run, RunConfig):
+            return _work(task.run.model, task.run.train)
+        return self.by_key[task.key][0].experiment, 1.0
 
     def name_of(self, task: Task) -> str:
         """What a task is for, in words."""
@@ -97,8 +137,8 @@ class Plan:
 
     def keep(self, task: Task, outcome: Outcome) -> None:
         """Write an outcome to the results of every experiment that wanted it."""
+        self.costs.add(task.key, *self._kind(task), outcome.seconds)
         for want in self.by_key.get(task.key, ()):
-            self.seconds.setdefault(want.experiment, []).append(outcome.seconds)
             self.store.add(self.tier, want.experiment, _lines(want, outcome))
 
 
@@ -132,7 +172,7 @@ def make_plan(
                 own = known.own.get(experiment.name, set())
                 store.add(tier, experiment.name, [line for line in found if line.key not in own])
     missing.sort(key=lambda want: want.case.run.seed)  # one seed of everything before the second of anything
-    return Plan(tier, store, wanted, _tasks(missing), len(wanted) - len(missing), known.seconds)
+    return Plan(tier, store, wanted, _tasks(missing), len(wanted) - len(missing), known.costs)
 
 
 def _find(want: Wanted, known: Known) -> list[Line] | None:
@@ -155,7 +195,7 @@ def probe_plan(experiments: Iterable[Experiment], tier: Tier, steps: int, store:
             parents = tuple(_cut(parent, steps) for parent in case.parents)
             case = replace(case, run=_cut(case.run, steps), parents=parents)
         wanted.append(Wanted(experiment.name, case.with_seed(0)))
-    return Plan(tier, store, wanted, _tasks(wanted), 0, {})
+    return Plan(tier, store, wanted, _tasks(wanted), 0)
 
 
 def _tokens(case: Case) -> float:

@@ -173,8 +173,9 @@ class Overview:
         self._running: dict[str, str] = {}
         if plan.tasks:
             cost = _duration(sum(plan.estimate(task) for task in plan.tasks))
-            basis = "by runs that were measured" if plan.seconds else "a guess: none was measured yet"
-            print(f"{self._total} runs to do, {plan.done} done; about {cost} ({basis})", file=sys.stderr, flush=True)
+            print(
+                f"{self._total} runs to do, {plan.done} done; about {cost} ({plan.basis})", file=sys.stderr, flush=True
+            )
 
     def started(self, task: "Task") -> None:
         self._running[task.key] = self._plan.name_of(task)
