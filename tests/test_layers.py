@@ -14,6 +14,7 @@ LAYERS = [
     {"data"},
     {"positions", "devices"},
     {"model"},
+    {"fused"},
     {"runs", "checkup"},
     {"generation"},
     {"evaluation"},
@@ -25,7 +26,7 @@ LAYERS = [
     {"cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
-WITH_TORCH = {"positions", "devices", "model", "checkup", "generation", "interop", "training"}
+WITH_TORCH = {"positions", "devices", "model", "fused", "checkup", "generation", "interop", "training"}
 
 
 def modules():

@@ -1,17 +1,19 @@
 """Does a device compute what the CPU computes? Some have been caught computing something else."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
+from . import fused
 from .config import ModelConfig
 from .devices import describe_device, pick_device, pick_precision
 from .model import Cache, Decoder
 
 
 def check_device(name: str = "auto") -> dict[str, Any]:
-    """The same small model on the CPU in float64 and on the device: forward, gradients, cached reading."""
+    """The same small model on the CPU in float64 and on the device: forward, gradients, cached reading, our kernels."""
     device = pick_device(name)
     precision = pick_precision("auto", device)
     torch.manual_seed(0)
@@ -30,11 +32,8 @@ def check_device(name: str = "auto") -> dict[str, Any]:
     compare("forward, float32", expected, model(tokens.to(device)), 1e-4)
     reference.loss(tokens[:, :-1], tokens[:, 1:]).backward()  # type: ignore[no-untyped-call]
     model.loss(tokens[:, :-1].to(device), tokens[:, 1:].to(device)).backward()  # type: ignore[no-untyped-call]
-    for (name_, theirs), ours in zip(reference.named_parameters(), model.parameters(), strict=True):
-        if name_ in ("embedding.weight", "blocks.0.attention.query_key_value.weight", "blocks.1.down.weight"):
-            assert theirs.grad is not None
-            assert ours.grad is not None
-            compare(f"gradient of {name_}, float32", theirs.grad, ours.grad, 1e-3)
+    for what, theirs, ours in _gradients(reference, model):
+        compare(f"{what}, float32", theirs, ours, 1e-3)
     with torch.no_grad():
         cache = Cache(config, 5, 24, device, torch.float32)
         model.begin(tokens[:, :20].to(device), cache)
@@ -46,6 +45,14 @@ def check_device(name: str = "auto") -> dict[str, Any]:
         if precision != torch.float32:
             with torch.autocast(device.type, dtype=precision):
                 compare(f"forward, {str(precision).removeprefix('torch.')}", expected, model(tokens.to(device)), 3e-2)
+    if fused.available(device):
+        from .fused.loss import FusedLoss
+
+        if FusedLoss.fits(model, precision):
+            model.zero_grad()
+            FusedLoss(model, precision)(tokens[:, :-1].to(device), tokens[:, 1:].to(device)).backward()  # type: ignore[no-untyped-call]
+            for what, theirs, ours in _gradients(reference, model):
+                compare(f"{what}, kernels in {str(precision).removeprefix('torch.')}", theirs, ours, 3e-2)
     return {
         "device": f"{device.type} ({describe_device(device)})",
         "precision": str(precision).removeprefix("torch."),
@@ -53,3 +60,19 @@ def check_device(name: str = "auto") -> dict[str, Any]:
         "checks": checks,
         "ok": all(check["ok"] for check in checks),
     }
+
+
+_COMPARED = ("embedding.weight", "blocks.0.attention.query_key_value.weight", "blocks.1.down.weight", "norm.weight")
+
+
+def _gradients(reference: Decoder, model: Decoder) -> Iterator[tuple[str, torch.Tensor, torch.Tensor]]:
+    for (name, theirs), ours in zip(reference.named_parameters(), model.parameters(), strict=True):
+        if name in (
+            "embedding.weight",
+            "blocks.0.attention.query_key_value.weight",
+            "blocks.1.down.weight",
+            "norm.weight",
+        ):
+            assert theirs.grad is not None
+            assert ours.grad is not None
+            yield f"gradient of {name}", theirs.grad, ours.grad

@@ -26,7 +26,7 @@ def train(
     seed: Annotated[int | None, number("The run's seed.")] = None,
     runs: Annotated[Path, typer.Option(help="Where run folders are kept.")] = RUNS,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
-    compile: Annotated[str, typer.Option(help="auto, on or off: fast kernels, torch.compile and CUDA graphs.")] = "auto",
+    compile: Annotated[str, typer.Option(help="auto, on or off: kernels, torch.compile and CUDA graphs.")] = "auto",
     parent: Annotated[str | None, typer.Option(help="Start from the weights of this run.")] = None,
     track: Annotated[
         list[str] | None, typer.Option(help="Also send metrics to tensorboard or wandb (repeatable).")

@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from .. import fused
 from ..config import RunConfig, TrainConfig
 from ..devices import describe_device, is_out_of_memory, pick_precision
 from ..errors import OutOfMemory
@@ -23,7 +23,7 @@ from .loading import seed_torch
 from .team import Team
 
 if TYPE_CHECKING:
-    from .fused import FusedLoss  # needs Triton
+    from ..fused.loss import FusedLoss
 
 
 class Stepper:
@@ -245,8 +245,8 @@ class _Fused:
 def _ways(model: Decoder, device: torch.device, precision: torch.dtype) -> list[_Plain | _Fused]:
     """How the loss can be had, the fastest first."""
     ways: list[_Plain | _Fused] = [_Compiled(model, device, precision), _Plain(model, device, precision)]
-    if device.type == "cuda" and find_spec("triton"):
-        from .fused import FusedLoss
+    if fused.available(device):
+        from ..fused.loss import FusedLoss
 
         if FusedLoss.fits(model, precision):
             ways.insert(0, _Fused(FusedLoss(model, precision)))
