@@ -57,7 +57,7 @@ def same_gradients(given, wanted, inputs):
         close(ours, theirs)
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.25])
+@pytest.mark.parametrize("dropout", [0.0, 0.25, 0.9])
 @pytest.mark.parametrize("has_x", [True, False])
 @pytest.mark.parametrize(("rows", "width"), [(22, 48), (5, 32), (1, 16)])
 def test_add_norm(rows, width, has_x, dropout):
@@ -72,6 +72,7 @@ def test_add_norm(rows, width, has_x, dropout):
     inputs = [tensor for tensor in (x, branch, weight) if tensor is not None]
     same_gradients((out, normed), (expected, expected_normed), inputs)
     same_gradients((normed,), (expected_normed,), inputs)
+    same_gradients((out,), (expected,), inputs[:-1])
 
 
 def kept_elements(rows, width, dropout, *, site=0, number=12345):
@@ -95,7 +96,7 @@ def kept_weights(batch, tokens, heads, width, dropout, site):
     return kept
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("dropout", [0.0, 0.3, 0.6])
 @pytest.mark.parametrize("tokens", [150, 64, 37, 1])
 def test_attend(tokens, dropout):
     batch, heads, width = 2, 2, 16
@@ -108,6 +109,24 @@ def test_attend(tokens, dropout):
     expected = (weights @ v).transpose(1, 2).reshape(batch, tokens, -1)
     close(out, expected)
     same_gradients((out,), (expected,), [qkv])
+
+
+def test_tensors_in_another_order_are_read_right():
+    """A view has the same numbers, elsewhere."""
+    wide = normal(2, 70, 2, 96)
+    for part in (wide[:, :, 0], wide[:, :, 1]):
+        straight = part.detach().clone()
+        attended = (kernels.attend(given, 2, seed(), site=1, dropout=0.0) for given in (part, straight))
+        assert torch.equal(*attended)
+        rows, weight = part.reshape(-1, 96).T, torch.ones(140, device=DEVICE)
+        options = {"site": 0, "dropout": 0.0, "dtype": torch.float32}
+        for one, other in zip(
+            kernels.add_norm(rows, rows, weight, seed(), **options),
+            kernels.add_norm(rows.clone().contiguous(), rows.clone().contiguous(), weight, seed(), **options),
+            strict=True,
+        ):
+            assert torch.equal(one, other)
+        assert torch.equal(kernels.gelu(rows), kernels.gelu(rows.clone().contiguous()))
 
 
 def test_gelu():
@@ -208,6 +227,7 @@ def test_dropout_follows_the_seed():
         (ModelConfig(), True),
         (ModelConfig(position="rotary"), False),
         (ModelConfig(layers=2, heads=4, width=32), False),  # heads too narrow for the matrix units
+        (ModelConfig(layers=1, heads=12, width=768, context=1024), True),
     ],
 )
 def test_which_models_fit(config, fits):
@@ -222,12 +242,15 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from carryon.fused import kernels
 
-F, H, I, U = "*fp32", "*bf16", "i32", "u32"
-numbers = [I, I, I, U, "fp32", "fp32"]
+F, H, I = "*fp32", "*bf16", "i32"
+low, high = ([I, I, I, threshold, "fp32", "fp32"] for threshold in ("i32", "i64"))  # dropout to a half, and above
+numbers = low
 heads = dict(K=64, DROPOUT=True)
 norm = dict(HAS_X=True, DROPOUT=True, WIDTH=512)
 for name, types, constants in [
     ("_attend_forward", [H, "*i32", H, F, *numbers], heads | kernels._FORWARD),
+    ("_attend_forward", [H, "*i32", H, F, *high], heads | kernels._FORWARD),
+    ("_add_norm_forward", [F, H, F, "*i32", F, H, *high], norm | dict(ROWS=4)),
     ("_attend_deltas", [H, H, F, I, I, "fp32"], dict(K=64, BLOCK=64)),
     ("_attend_backward", [H, "*i32", H, F, F, H, *numbers, "fp32"], heads | kernels._BACKWARD),
     ("_add_norm_forward", [F, H, F, "*i32", F, H, *numbers], norm | dict(ROWS=4)),

@@ -1,12 +1,14 @@
 """Reproducing as people do it: from the command line, killed, restarted, with bad input."""
 
 import json
+import multiprocessing
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -188,8 +190,6 @@ def test_a_worker_that_dies_takes_only_its_own_task_with_it(tmp_path):
                 os.kill(child, signal.SIGKILL)
 
     def multiprocessing_children():
-        import multiprocessing
-
         return [child.pid for child in multiprocessing.active_children()]
 
     left = run_local([slow, *quick], tmp_path, tell, jobs=2, device="cpu")
@@ -197,6 +197,30 @@ def test_a_worker_that_dies_takes_only_its_own_task_with_it(tmp_path):
     assert outcomes[slow.key].error == "the worker was killed by signal 9"
     assert all(outcomes[task.key].error is None for task in quick)
     assert [outcomes[task.key].answers["trials"]["trials"] for task in quick] == [2, 2, 2]
+
+
+def test_a_worker_that_dies_idle_takes_nothing_with_it(tmp_path):
+    outcomes = []
+
+    def tell(task, outcome):
+        outcomes.append(outcome)
+        for child in multiprocessing.active_children():
+            child.kill()
+            child.join()
+
+    run_local([trials(number, n=20, trials=2) for number in (50, 60)], tmp_path, tell, jobs=1, device="cpu")
+    assert [outcome.error for outcome in outcomes] == [None, None]
+
+
+def test_runs_that_share_a_device_cost_no_more_than_the_time_there_was(tmp_path):
+    case = experiment("plain_vs_reverse").cases("smoke")[0]
+    tasks = [Task(case.with_seed(seed).run) for seed in range(4)]
+    outcomes = []
+    began = time.monotonic()
+    run_local(tasks, tmp_path, lambda t, o: outcomes.append(o), jobs=2, sharing=True, device="cpu")
+    elapsed = time.monotonic() - began
+    assert all(outcome.seconds > 0 for outcome in outcomes)
+    assert sum(outcome.seconds for outcome in outcomes) <= elapsed
 
 
 def test_what_fails_is_said_at_the_end_and_the_others_go_on(tmp_path):
@@ -297,6 +321,26 @@ def test_a_broken_line_is_named_and_the_others_are_read(tmp_path):
     assert [note.split(" was skipped")[0] for note in again.broken] == [f"{path} line 2", f"{path} line 3"]
     done = run(tmp_path.parent, "reproduce", "lemmas", "--tier", "smoke", "--results", str(tmp_path))
     assert f"carryon: {path} line 2 was skipped" in done.stderr_text
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"config": None},
+        {"config": {"train": 5}},
+        {"config": {"model": {"context": 0, "gone": 1}, "train": {"steps": 0}}},
+        {"seconds": None},
+        {"metrics": []},
+    ],
+)
+def test_an_odd_line_stops_nobody(tmp_path, odd):
+    store = Store(tmp_path)
+    path = store.path("fast", "plain_vs_reverse")
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(asdict(LINE) | odd) + "\n")
+    done = run(tmp_path.parent, "reproduce", "plain_vs_reverse", "--dry-run", "--results", str(tmp_path))
+    assert done.returncode == 0, done.stderr_text
+    assert "Traceback" not in done.stderr_text
 
 
 def test_half_a_line_at_the_end_spoils_nothing(tmp_path):

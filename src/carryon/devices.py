@@ -8,12 +8,15 @@ Precision = torch.dtype
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """The device a user asked for, or the fastest that is there."""
+    """The device a user asked for, or the fastest that is there. Of several GPUs it becomes the current one."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         device = torch.device(name)
         torch.zeros(1, device=device)
+        if device.type == "cuda" and device.index is not None:
+            # CUDA graphs and Triton use the current GPU, whatever the tensors say.
+            torch.cuda.set_device(device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         there = ["cpu"] + [f"cuda:{i}" for i in range(torch.cuda.device_count())]
         there += ["mps"] if torch.backends.mps.is_available() else []

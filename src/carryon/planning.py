@@ -3,7 +3,7 @@
 A run that several experiments need is one task; what is measured already, in any tier, is not run again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import median
@@ -59,8 +59,7 @@ class Known:
             if line.evaluation == "trials":
                 known.costs.add(line.run, name, 1.0, line.seconds)
             else:
-                model, train = (line.config.get(part, {}) for part in ("model", "train"))
-                known.costs.add(line.run, *_work(ModelConfig(**model), TrainConfig(**train)), line.seconds)
+                known.costs.add(line.run, *_work(line.config), line.seconds)
         return known
 
 
@@ -72,15 +71,19 @@ class Costs:
     """By kind, then by run."""
 
     def add(self, run: str, kind: str, work: float, seconds: float) -> None:
-        self.rates.setdefault(kind, {})[run] = seconds / work
+        if work:
+            self.rates.setdefault(kind, {})[run] = seconds / work
 
     def estimate(self, kind: str, work: float) -> float | None:
         return median(self.rates[kind].values()) * work if kind in self.rates else None
 
 
-def _work(model: ModelConfig, train: TrainConfig) -> tuple[str, float]:
-    """What kind of model it is, and the tokens it reads."""
-    return f"{model.layers}x{model.width}x{model.context}", float(train.steps * train.batch_size * model.context)
+def _work(config: Mapping[str, Any]) -> tuple[str, float]:
+    """Of a run's config as it is written down: what kind of model it is, and the tokens it reads."""
+    model = {**ModelConfig().model_dump(), **config.get("model", {})}
+    train = {**TrainConfig().model_dump(), **config.get("train", {})}
+    kind = "{layers}x{width}x{context}".format(**model)
+    return kind, float(train["steps"] * train["batch_size"] * model["context"])
 
 
 @dataclass
@@ -108,7 +111,8 @@ class Plan:
 
     def estimate(self, task: Task) -> float:
         """Seconds a task will take, by what its likes took."""
-        return self._measured(task) or DEFAULT_SECONDS[self.tier]
+        measured = self._measured(task)
+        return DEFAULT_SECONDS[self.tier] if measured is None else measured
 
     @property
     def basis(self) -> str:
@@ -127,7 +131,7 @@ class Plan:
 
     def _kind(self, task: Task) -> tuple[str, float]:
         if isinstance(task.run, RunConfig):
-            return _work(task.run.model, task.run.train)
+            return _work(task.run.model_dump(include={"model", "train"}))
         return self.by_key[task.key][0].experiment, 1.0
 
     def name_of(self, task: Task) -> str:

@@ -36,6 +36,17 @@ class Line:
         return self.run, self.evaluation, json.dumps(self.settings, sort_keys=True)
 
 
+def _check(line: Line) -> None:
+    """Somebody may have edited it."""
+    if not all(isinstance(table, dict) for table in (line.config, line.settings, line.metrics)):
+        raise TypeError("config, settings and metrics are tables")
+    for part in ("model", "train"):
+        if not isinstance(line.config.get(part, {}), dict):
+            raise TypeError(f"config.{part} is a table")
+    if not isinstance(line.seconds, int | float) or isinstance(line.seconds, bool):
+        raise TypeError(f"seconds is {line.seconds!r}, not a number")
+
+
 @dataclass
 class Store:
     """The results folder."""
@@ -60,8 +71,7 @@ class Store:
                 continue
             try:
                 line = Line(**json.loads(row))
-                if not (isinstance(line.settings, dict) and isinstance(line.metrics, dict)):
-                    raise TypeError("settings and metrics are tables")
+                _check(line)
                 lines.setdefault(line.key, line)
             except (ValueError, TypeError, RecursionError) as error:
                 note = f"{path} line {number} was skipped: {str(error).splitlines()[0]}"

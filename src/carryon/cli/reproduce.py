@@ -152,7 +152,7 @@ def _carry_out(
             runs,
             tell,
             jobs=jobs,
-            sharing=jobs if on_gpu else 1,
+            sharing=on_gpu,
             deadline=deadline,
             estimate=plan.estimate,
             started=screen.started,

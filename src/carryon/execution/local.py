@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from ..config import RunConfig
 from .tasks import Outcome, Task, order_tasks
 from .work import perform
 
@@ -23,7 +24,7 @@ def run_local(
     tell: Tell,
     *,
     jobs: int = 1,
-    sharing: int = 1,
+    sharing: bool = False,
     device: str = "auto",
     compile: str = "auto",
     deadline: float | None = None,
@@ -32,8 +33,8 @@ def run_local(
 ) -> list[Task]:
     """Carry out tasks, telling each outcome as it comes. Returns those not begun or not finished by the deadline.
 
-    A worker that dies takes its task with it, not the others: another takes its place. `sharing`: so many jobs take
-    turns on one GPU, and a run has cost that part of the time it took.
+    A worker that dies takes its task with it, not the others: another takes its place. `sharing`: the jobs take turns
+    on one GPU, so that a run has cost its part of the time it took.
     """
     pool = _Pool(root, device, compile, max(1, (os.cpu_count() or 1) // jobs), deadline)
     waiting = order_tasks(tasks)
@@ -49,7 +50,8 @@ def run_local(
                 if task.parent in keys and task.parent not in done | failed | left.keys():
                     continue
                 waiting.remove(task)
-                too_late = deadline is not None and time.time() + sharing * estimate(task) > deadline
+                turns = len(pool.busy) + 1 if sharing else 1
+                too_late = deadline is not None and time.time() + turns * estimate(task) > deadline
                 if task.parent in failed:
                     failed.add(task.key)
                     tell(task, Outcome(task.key, error=f"its parent {task.parent} is not there"))
@@ -58,8 +60,9 @@ def run_local(
                 else:
                     started(task)
                     pool.give(task)
-            for task, outcome in pool.wait():
-                outcome = replace(outcome, seconds=round(outcome.seconds / sharing, 3))
+            for task, outcome, part in pool.wait():
+                if sharing and isinstance(task.run, RunConfig):
+                    outcome = replace(outcome, seconds=round(outcome.seconds * part, 3))
                 if outcome.interrupted:
                     left[task.key] = task
                 else:
@@ -93,20 +96,38 @@ class _Pool:
         self._arguments = arguments
         self._idle: list[_Worker] = []
         self.busy: dict[_Worker, tuple[Task, float]] = {}
+        self._parts: dict[_Worker, float] = {}
+        """Seconds of each busy worker, every moment divided among those busy then."""
+        self._counted = time.monotonic()
 
     def give(self, task: Task) -> None:
-        worker = self._idle.pop() if self._idle else _Worker(*self._arguments)
-        worker.connection.send(task)
+        self._count()
+        while True:
+            worker = self._idle.pop() if self._idle else _Worker(*self._arguments)
+            try:
+                worker.connection.send(task)
+                break
+            except OSError:  # it died while it was idle
+                worker.connection.close()
         self.busy[worker] = (task, time.monotonic())
+        self._parts[worker] = 0.0
 
-    def wait(self) -> list[tuple[Task, Outcome]]:
-        """The outcomes of one or more workers; none if nobody works."""
+    def _count(self) -> None:
+        now = time.monotonic()
+        for worker in self.busy:
+            self._parts[worker] += (now - self._counted) / len(self.busy)
+        self._counted = now
+
+    def wait(self) -> list[tuple[Task, Outcome, float]]:
+        """The outcomes of one or more workers, and which part of its time each had; none if nobody works."""
         if not self.busy:
             return []
         ready = wait([worker.connection for worker in self.busy], timeout=1.0)
+        self._count()
         outcomes = []
         for worker in [worker for worker in self.busy if worker.connection in ready]:
             task, began = self.busy.pop(worker)
+            part = self._parts.pop(worker) / max(1e-9, time.monotonic() - began)
             try:
                 outcome = worker.connection.recv()
                 self._idle.append(worker)
@@ -115,7 +136,7 @@ class _Pool:
                 code = worker.process.exitcode
                 why = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with {code}"
                 outcome = Outcome(task.key, error=f"the worker {why}", seconds=time.monotonic() - began)
-            outcomes.append((task, outcome))
+            outcomes.append((task, outcome, min(1.0, part)))
         return outcomes
 
     def close(self) -> None:

@@ -6,4 +6,10 @@ import torch
 
 
 def available(device: torch.device) -> bool:
-    return device.type == "cuda" and find_spec("triton") is not None
+    """Older GPUs than Ampere have no matrix units that Triton uses, and too little shared memory."""
+    return (
+        device.type == "cuda"
+        and find_spec("triton") is not None
+        and torch.version.hip is None
+        and torch.cuda.get_device_capability(device) >= (8, 0)
+    )

@@ -131,10 +131,15 @@ def _sum_rows(x_ptr, out_ptr, N, D, ROWS: tl.constexpr, WIDTH: tl.constexpr):
 
 
 _EPS = 1e-5
-_FORWARD_ROWS, _FORWARD_WARPS = 4, 4
-_BACKWARD_ROWS, _BACKWARD_WARPS = 2, 2
 _PROGRAMS = 1056
 """Of the backward pass: eight for each of an H200's 132 multiprocessors."""
+
+
+def _tile(D: int, elements: int) -> dict[str, int]:
+    """So many whole rows at once, and so many warps, that what a thread holds stays in its registers."""
+    width = triton.next_power_of_2(D)
+    rows = max(1, elements // width)
+    return {"ROWS": rows, "WIDTH": width, "num_warps": min(16, max(1, rows * width // 512))}
 
 
 class _AddNorm(torch.autograd.Function):
@@ -150,33 +155,36 @@ class _AddNorm(torch.autograd.Function):
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         N, D = branch_ND.shape
+        x_ND, branch_ND = x_ND.contiguous() if x_ND is not None else None, branch_ND.contiguous()
         out_ND = torch.empty((N, D), dtype=torch.float32, device=branch_ND.device)
         normed_ND = torch.empty((N, D), dtype=dtype, device=branch_ND.device)
         ctx.numbers = (N, D, site, _threshold(dropout), 1 / (1 - dropout), _EPS)
-        ctx.switches = {"DROPOUT": dropout > 0, "WIDTH": triton.next_power_of_2(D)}
-        ctx.has_x, ctx.branch_dtype = x_ND is not None, branch_ND.dtype
-        _add_norm_forward[(triton.cdiv(N, _FORWARD_ROWS),)](
+        ctx.has_x, ctx.branch_dtype, ctx.has_dropout = x_ND is not None, branch_ND.dtype, dropout > 0
+        tile = _tile(D, 2048)
+        _add_norm_forward[(triton.cdiv(N, tile["ROWS"]),)](
             out_ND if x_ND is None else x_ND, branch_ND, weight_D, seed, out_ND, normed_ND, *ctx.numbers,
-            HAS_X=ctx.has_x, ROWS=_FORWARD_ROWS, **ctx.switches, num_warps=_FORWARD_WARPS,
+            HAS_X=ctx.has_x, DROPOUT=ctx.has_dropout, **tile,
         )  # fmt: skip
         ctx.save_for_backward(out_ND, weight_D, seed)
         ctx.set_materialize_grads(False)
         return out_ND, normed_ND
 
     @staticmethod
-    def backward(ctx: Context, d_out_ND: Tensor | None, d_normed_ND: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Context, d_out_ND: Tensor | None, d_normed_ND: Tensor | None) -> tuple[Tensor | None, ...]:
         out_ND, weight_D, seed = ctx.saved_tensors
+        if d_normed_ND is None:
+            d_normed_ND = torch.zeros_like(out_ND)
         N, D = out_ND.shape
         d_branch_ND = torch.empty((N, D), dtype=ctx.branch_dtype, device=out_ND.device)
         d_x_ND = torch.empty_like(out_ND) if ctx.has_x else None
-        programs = min(_PROGRAMS, triton.cdiv(N, _BACKWARD_ROWS))
+        tile = _tile(D, 1024)
+        programs = min(_PROGRAMS, triton.cdiv(N, tile["ROWS"]))
         d_weights_PD = torch.empty((programs, D), dtype=torch.float32, device=out_ND.device)
         _add_norm_backward[(programs,)](
             out_ND, weight_D, seed,
             out_ND if d_out_ND is None else d_out_ND.contiguous(), d_normed_ND.contiguous(),
             out_ND if d_x_ND is None else d_x_ND, d_branch_ND, d_weights_PD, *ctx.numbers,
-            HAS_D_OUT=d_out_ND is not None, HAS_X=ctx.has_x, ROWS=_BACKWARD_ROWS, **ctx.switches,
-            num_warps=_BACKWARD_WARPS,
+            HAS_D_OUT=d_out_ND is not None, HAS_X=ctx.has_x, DROPOUT=ctx.has_dropout, **tile,
         )  # fmt: skip
         d_weight_D = torch.empty_like(weight_D)
         _sum_rows[(triton.cdiv(D, 16),)](d_weights_PD, d_weight_D, programs, D, ROWS=256, WIDTH=16, num_warps=8)
@@ -232,8 +240,9 @@ def _attend_forward(
     K: tl.constexpr, BLOCK: tl.constexpr, DROPOUT: tl.constexpr,
 ):  # fmt: skip
     """A block of queries of one head."""
-    block = tl.num_programs(0) - 1 - tl.program_id(0)  # the longest first
-    head = tl.program_id(1)
+    blocks = tl.cdiv(T, BLOCK)
+    head = tl.program_id(0) // blocks
+    block = blocks - 1 - tl.program_id(0) % blocks  # the longest first
     D = H * K
     stride = 3 * D
     base = qkv_ptr + (head // H).to(tl.int64) * T * stride + (head % H) * K
@@ -262,8 +271,8 @@ def _attend_forward(
 @triton.jit
 def _attend_deltas(out_ptr, d_out_ptr, delta_ptr, T, H, scale, K: tl.constexpr, BLOCK: tl.constexpr):
     """For each query of each head, the output times its gradient."""
-    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    head = tl.program_id(1)
+    head = tl.program_id(0) // tl.cdiv(T, BLOCK)
+    rows = tl.program_id(0) % tl.cdiv(T, BLOCK) * BLOCK + tl.arange(0, BLOCK)
     base = (head // H).to(tl.int64) * T * H * K + (head % H) * K
     at = base + rows[:, None] * (H * K) + tl.arange(0, K)[None, :]
     out = tl.load(out_ptr + at, mask=rows[:, None] < T, other=0.0).to(tl.float32)
@@ -312,8 +321,8 @@ def _attend_backward(
 
     Early blocks have long work as keys, late ones as queries: all programs take about as long.
     """
-    block = tl.program_id(0)
-    head = tl.program_id(1)
+    head = tl.program_id(0) // tl.cdiv(T, BLOCK)
+    block = tl.program_id(0) % tl.cdiv(T, BLOCK)
     D = H * K
     stride = 3 * D
     first = (head // H).to(tl.int64) * T
@@ -370,13 +379,15 @@ class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Context, qkv: Tensor, heads: int, seed: Tensor, site: int, dropout: float) -> Tensor:
         B, T, width = qkv.shape
+        qkv = qkv.contiguous()
         D = width // 3
         K = D // heads
         out_BTD = torch.empty((B, T, D), dtype=qkv.dtype, device=qkv.device)
         logs = torch.empty((B * heads, T), dtype=torch.float32, device=qkv.device)
         ctx.numbers = (T, heads, site, _threshold(dropout), 1 / (1 - dropout), LOG2E * K**-0.5)
         ctx.switches = {"K": K, "DROPOUT": dropout > 0}
-        grid = (triton.cdiv(T, _FORWARD["BLOCK"]), B * heads)
+        # One axis: the others of a grid end at 65,535.
+        grid = (triton.cdiv(T, _FORWARD["BLOCK"]) * B * heads,)
         _attend_forward[grid](qkv, seed, out_BTD, logs, *ctx.numbers, **ctx.switches, **_FORWARD)
         ctx.save_for_backward(qkv, seed, out_BTD, logs)
         return out_BTD
@@ -387,8 +398,8 @@ class _Attend(torch.autograd.Function):
         T, heads, _, _, scale, _ = ctx.numbers
         K = ctx.switches["K"]
         d_out, d_qkv, deltas = d_out.contiguous(), torch.empty_like(qkv), torch.empty_like(logs)
-        _attend_deltas[(triton.cdiv(T, 64), len(logs))](out_BTD, d_out, deltas, T, heads, scale, K=K, BLOCK=64)
-        grid = (triton.cdiv(T, _BACKWARD["BLOCK"]), len(logs))
+        _attend_deltas[(triton.cdiv(T, 64) * len(logs),)](out_BTD, d_out, deltas, T, heads, scale, K=K, BLOCK=64)
+        grid = (triton.cdiv(T, _BACKWARD["BLOCK"]) * len(logs),)
         _attend_backward[grid](
             qkv, seed, d_out, logs, deltas, d_qkv, *ctx.numbers, scale * K**-0.5, **ctx.switches, **_BACKWARD
         )
@@ -430,6 +441,7 @@ def _gelu_backward(x_ptr, d_out_ptr, d_x_ptr, count, BLOCK: tl.constexpr):
 class _Gelu(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Context, x: Tensor) -> Tensor:
+        x = x.contiguous()
         out = torch.empty_like(x)
         _gelu_forward[(triton.cdiv(x.numel(), 2048),)](x, out, x.numel(), BLOCK=2048, num_warps=8)
         ctx.save_for_backward(x)

@@ -17,6 +17,7 @@ from ..positions import Learned, Position
 from .kernels import add_norm, attend, gelu
 
 HEAD_WIDTHS = (16, 32, 64, 128)
+MOST_WIDTH = 8192
 MOST_ROWS_AS_ONE_HOT = 1024
 
 
@@ -32,12 +33,14 @@ class FusedLoss:
 
     @staticmethod
     def fits(model: Decoder, precision: torch.dtype) -> bool:
-        position = type(model.position)
+        position, config = type(model.position), model.config
         return (
             precision in (torch.bfloat16, torch.float16)
             and position.rotate is Position.rotate
             and position.bias is Position.bias
-            and model.config.width // model.config.heads in HEAD_WIDTHS
+            and config.width // config.heads in HEAD_WIDTHS
+            and config.width <= MOST_WIDTH
+            and 3 * config.width * config.context < 2**31  # places within a row are 32-bit numbers
         )
 
     def reseed(self, seed: int) -> None:

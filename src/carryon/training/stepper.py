@@ -46,7 +46,7 @@ class Stepper:
         self.optimizer = _make_optimizer(model, config.train, self._lr if on_gpu else config.train.lr, team.device)
         self._scaler = torch.amp.GradScaler("cuda", enabled=self.precision == torch.float16 and on_gpu)
         fast = on_gpu if compile == "auto" else compile == "on"
-        self._ways = _ways(model, team.device, self.precision) if fast else [_Plain(model, team.device, self.precision)]
+        self._ways = self._find_ways(fast)
         self._way = self._ways.pop(0)
         self._wants_graph = fast and on_gpu and team.size == 1 and not self._scaler.is_enabled()
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -59,10 +59,8 @@ class Stepper:
     def take(self, step: int, lr: float) -> None:
         started = time.perf_counter()
         self._set_lr(lr)
-        if self._config.model.dropout:
-            self._way.reseed("dropout", self._config.seed, step, self._team.rank)
         try:
-            self._take(self._feed.batch(step))
+            self._take(step, self._feed.batch(step))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -88,7 +86,9 @@ class Stepper:
         self._losses = 0
         return mean
 
-    def _take(self, batch: tuple[Tensor, Tensor, Tensor | None]) -> None:
+    def _take(self, step: int, batch: tuple[Tensor, Tensor, Tensor | None]) -> None:
+        if self._config.model.dropout:
+            self._way.reseed("dropout", self._config.seed, step, self._team.rank)
         if self._graph is not None and self._static is not None:
             for buffer, value in zip(self._static, batch, strict=True):
                 if buffer is not None and value is not None:
@@ -97,18 +97,19 @@ class Stepper:
             return
         if self._wants_graph and self.steps_taken == self._ORDINARY_STEPS:
             self._record(batch)
-            self._take(batch)
+            self._take(step, batch)
             return
         try:
             self._ordinary(batch)
         except Exception as error:
-            if not self._ways or is_out_of_memory(error):
+            # One process of several that goes another way leaves the others waiting for it.
+            if not self._ways or is_out_of_memory(error) or self._team.size > 1:
                 raise
             self._display.say(f"{self._way.name} failed here ({_first_line(error)}): going on without it")
             self._way = self._ways.pop(0)
             self._wants_graph = self._wants_graph and bool(self._ways)
             self.optimizer.zero_grad(set_to_none=True)
-            self._take(batch)
+            self._take(step, batch)
 
     def _ordinary(self, batch: tuple[Tensor, Tensor, Tensor | None]) -> None:
         """Forward, backward, clip, update."""
@@ -155,6 +156,26 @@ class Stepper:
                 raise
             self._display.say(f"a CUDA graph could not be recorded ({_first_line(error)}): going on without it")
             self.optimizer.zero_grad(set_to_none=True)
+
+    def _find_ways(self, fast: bool) -> list["_Plain | _Fused"]:
+        """How the loss can be had, the best first."""
+        arguments = self._model, self._team.device, self.precision
+        if not fast:
+            return [_Plain(*arguments)]
+        ways: list[_Plain | _Fused] = [_Compiled(*arguments), _Plain(*arguments)]
+        if fused.available(self._team.device):
+            try:
+                from ..fused.loss import FusedLoss
+
+                if FusedLoss.fits(self._model, self.precision):
+                    ways.insert(0, _Fused(FusedLoss(self._model, self.precision)))
+            except Exception as error:
+                if is_out_of_memory(error):
+                    raise
+                self._display.say(
+                    f"the Triton kernels cannot be had here ({_first_line(error)}): going on without them"
+                )
+        return ways
 
     def _set_lr(self, lr: float) -> None:
         if isinstance(self.optimizer.param_groups[0]["lr"], Tensor):
@@ -240,17 +261,6 @@ class _Fused:
 
     def reseed(self, *labels: Label) -> None:
         self.loss.reseed(int(Stream(*labels).words(1)[0]))
-
-
-def _ways(model: Decoder, device: torch.device, precision: torch.dtype) -> list[_Plain | _Fused]:
-    """How the loss can be had, the fastest first."""
-    ways: list[_Plain | _Fused] = [_Compiled(model, device, precision), _Plain(model, device, precision)]
-    if fused.available(device):
-        from ..fused.loss import FusedLoss
-
-        if FusedLoss.fits(model, precision):
-            ways.insert(0, _Fused(FusedLoss(model, precision)))
-    return ways
 
 
 @cache
