@@ -20,7 +20,9 @@ DEVICE = "cuda" if ON_GPU else "cpu"
 if not ON_GPU:
     # Read when a kernel is decorated; other tests' processes must not inherit it.
     os.environ["TRITON_INTERPRET"] = "1"
-from carryon.fused import kernels  # noqa: E402
+from carryon.fused.add_norm import add_norm  # noqa: E402
+from carryon.fused.attention import attend  # noqa: E402
+from carryon.fused.gelu import gelu  # noqa: E402
 from carryon.fused.loss import FusedLoss, look_up  # noqa: E402
 
 os.environ.pop("TRITON_INTERPRET", None)
@@ -63,7 +65,7 @@ def same_gradients(given, wanted, inputs):
 def test_add_norm(rows, width, has_x, dropout):
     branch, weight = normal(rows, width), normal(width)
     x = normal(rows, width) if has_x else None
-    out, normed = kernels.add_norm(x, branch, weight, seed(), site=3, dropout=dropout, dtype=torch.float32)
+    out, normed = add_norm(x, branch, weight, seed(), site=3, dropout=dropout, dtype=torch.float32)
     kept = kept_elements(rows, width, dropout, site=3)
     expected = branch * kept / (1 - dropout) + (x if has_x else 0)
     expected_normed = F.layer_norm(expected, (width,), weight)
@@ -79,7 +81,7 @@ def kept_elements(rows, width, dropout, *, site=0, number=12345):
     """Which elements of a branch dropout keeps."""
     ones = torch.ones(rows, width, device=DEVICE)
     weight = torch.ones(width, device=DEVICE)
-    out, _ = kernels.add_norm(None, ones, weight, seed(number), site=site, dropout=dropout, dtype=torch.float32)
+    out, _ = add_norm(None, ones, weight, seed(number), site=site, dropout=dropout, dtype=torch.float32)
     return (out > 0).float()
 
 
@@ -91,7 +93,7 @@ def kept_weights(batch, tokens, heads, width, dropout, site):
         qkv = torch.zeros(batch, tokens, 3, heads, width, device=DEVICE)
         for column in some:
             qkv[:, column, 2, :, column - first] = 1
-        out = kernels.attend(qkv.view(batch, tokens, -1), heads, seed(), site=site, dropout=dropout)
+        out = attend(qkv.view(batch, tokens, -1), heads, seed(), site=site, dropout=dropout)
         kept[..., some.start : some.stop] = out.view(batch, tokens, heads, width).transpose(1, 2)[..., : len(some)] > 0
     return kept
 
@@ -101,7 +103,7 @@ def kept_weights(batch, tokens, heads, width, dropout, site):
 def test_attend(tokens, dropout):
     batch, heads, width = 2, 2, 16
     qkv = normal(batch, tokens, 3 * heads * width)
-    out = kernels.attend(qkv, heads, seed(), site=1, dropout=dropout)
+    out = attend(qkv, heads, seed(), site=1, dropout=dropout)
     q, k, v = (part.view(batch, tokens, heads, width).transpose(1, 2) for part in qkv.chunk(3, -1))
     ahead = torch.ones(tokens, tokens, dtype=torch.bool, device=DEVICE).triu(1)
     weights = (q @ k.mT / width**0.5).masked_fill(ahead, float("-inf")).softmax(-1)
@@ -116,30 +118,30 @@ def test_tensors_in_another_order_are_read_right():
     wide = normal(2, 70, 2, 96)
     for part in (wide[:, :, 0], wide[:, :, 1]):
         straight = part.detach().clone()
-        attended = (kernels.attend(given, 2, seed(), site=1, dropout=0.0) for given in (part, straight))
+        attended = (attend(given, 2, seed(), site=1, dropout=0.0) for given in (part, straight))
         assert torch.equal(*attended)
         rows, weight = part.reshape(-1, 96).T, torch.ones(140, device=DEVICE)
         options = {"site": 0, "dropout": 0.0, "dtype": torch.float32}
         for one, other in zip(
-            kernels.add_norm(rows, rows, weight, seed(), **options),
-            kernels.add_norm(rows.clone().contiguous(), rows.clone().contiguous(), weight, seed(), **options),
+            add_norm(rows, rows, weight, seed(), **options),
+            add_norm(rows.clone().contiguous(), rows.clone().contiguous(), weight, seed(), **options),
             strict=True,
         ):
             assert torch.equal(one, other)
-        assert torch.equal(kernels.gelu(rows), kernels.gelu(rows.clone().contiguous()))
+        assert torch.equal(gelu(rows), gelu(rows.clone().contiguous()))
 
 
 def test_gelu():
     x = normal(3, 1001)
     expected = F.gelu(x, approximate="tanh")
-    close(kernels.gelu(x), expected)
-    same_gradients((kernels.gelu(x),), (expected,), [x])
+    close(gelu(x), expected)
+    same_gradients((gelu(x),), (expected,), [x])
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in exp")
 def test_gelu_far_from_zero():
     x = torch.tensor([-1e4, -30.0, 30.0, 1e4], device=DEVICE, requires_grad=True)
-    out = kernels.gelu(x)
+    out = gelu(x)
     assert out.tolist() == [0.0, 0.0, 30.0, 1e4]
     assert torch.autograd.grad(out.sum(), x)[0].tolist() == [0.0, 0.0, 1.0, 1.0]
 
@@ -240,32 +242,31 @@ COMPILE = """
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from carryon.fused import kernels
+from carryon.fused import add_norm, attention, gelu
 
 F, H, I = "*fp32", "*bf16", "i32"
 low, high = ([I, I, I, threshold, "fp32", "fp32"] for threshold in ("i32", "i64"))  # dropout to a half, and above
 numbers = low
 heads = dict(K=64, DROPOUT=True)
 norm = dict(HAS_X=True, DROPOUT=True, WIDTH=512)
-for name, types, constants in [
-    ("_attend_forward", [H, "*i32", H, F, *numbers], heads | kernels._FORWARD),
-    ("_attend_forward", [H, "*i32", H, F, *high], heads | kernels._FORWARD),
-    ("_add_norm_forward", [F, H, F, "*i32", F, H, *high], norm | dict(ROWS=4)),
-    ("_attend_deltas", [H, H, F, I, I, "fp32"], dict(K=64, BLOCK=64)),
-    ("_attend_backward", [H, "*i32", H, F, F, H, *numbers, "fp32"], heads | kernels._BACKWARD),
-    ("_add_norm_forward", [F, H, F, "*i32", F, H, *numbers], norm | dict(ROWS=4)),
-    ("_add_norm_backward", [F, F, "*i32", F, H, F, H, F, *numbers], norm | dict(ROWS=2, HAS_D_OUT=True)),
-    ("_sum_rows", [F, F, I, I], dict(ROWS=256, WIDTH=16)),
-    ("_gelu_forward", [H, H, I], dict(BLOCK=2048)),
-    ("_gelu_backward", [H, H, H, I], dict(BLOCK=2048)),
+for kernel, types, constants in [
+    (attention._attend_forward, [H, "*i32", H, F, *numbers], heads | attention._FORWARD),
+    (attention._attend_forward, [H, "*i32", H, F, *high], heads | attention._FORWARD),
+    (add_norm._add_norm_forward, [F, H, F, "*i32", F, H, *high], norm | dict(ROWS=4)),
+    (attention._attend_deltas, [H, H, F, I, I, "fp32"], dict(K=64, BLOCK=64)),
+    (attention._attend_backward, [H, "*i32", H, F, F, H, *numbers, "fp32"], heads | attention._BACKWARD),
+    (add_norm._add_norm_forward, [F, H, F, "*i32", F, H, *numbers], norm | dict(ROWS=4)),
+    (add_norm._add_norm_backward, [F, F, "*i32", F, H, F, H, F, *numbers], norm | dict(ROWS=2, HAS_D_OUT=True)),
+    (add_norm._sum_rows, [F, F, I, I], dict(ROWS=256, WIDTH=16)),
+    (gelu._gelu_forward, [H, H, I], dict(BLOCK=2048)),
+    (gelu._gelu_backward, [H, H, H, I], dict(BLOCK=2048)),
 ]:
-    kernel = getattr(kernels, name)
     constants = {key: value for key, value in constants.items() if key in kernel.arg_names}
     given = [argument for argument in kernel.arg_names if argument not in constants]
     signature = dict(zip(given, types, strict=True)) | dict.fromkeys(constants, "constexpr")
     places = {(kernel.arg_names.index(key),): value for key, value in constants.items()}
     source = ASTSource(fn=kernel, signature=signature, constexprs=places)
-    assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"], name
+    assert triton.compile(source, target=GPUTarget("cuda", 90, 32)).asm["cubin"], kernel.__name__
 print("compiled")
 """
 

@@ -1,4 +1,8 @@
-"""The model's loss through kernels of our own, for GPUs. Importing `fused.loss` needs Triton: ask `available` first."""
+"""The model's loss through Triton kernels of our own, for GPUs.
+
+Each kernel is an autograd function with hand-written derivatives, and has its plain twin in `model.py`. Importing
+`fused.loss` needs Triton: ask `available` first.
+"""
 
 from importlib.util import find_spec
 

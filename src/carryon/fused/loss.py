@@ -14,7 +14,9 @@ from torch import Tensor, nn
 
 from ..model import Block, Decoder
 from ..positions import Learned, Position
-from .kernels import add_norm, attend, gelu
+from .add_norm import add_norm
+from .attention import attend
+from .gelu import gelu
 
 HEAD_WIDTHS = (16, 32, 64, 128)
 MOST_WIDTH = 8192
