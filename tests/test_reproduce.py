@@ -369,13 +369,19 @@ def test_bad_input_is_one_line(tmp_path):
     fails(tmp_path, "reproduce", "lemmas", "--seeds", "0", says="0 is too small: at least 1")
     fails(tmp_path, "reproduce", "lemmas", "--jobs", "-2", says="-2 is too small: at least 1")
     fails(tmp_path, "reproduce", "lemmas", "--probe", "0", says="0 is too small: at least 1")
+    fails(tmp_path, "report", "lemmas", "--results", "nowhere", says="there are no results in nowhere")
+    assert not (tmp_path / "report.html").exists()
     (tmp_path / "file").touch()
+    for command in (("report",), ("experiments",), ("reproduce", "lemmas")):
+        fails(tmp_path, *command, "--results", "file", says="file is not a folder; results are kept in one")
+    (tmp_path / "results").mkdir(exist_ok=True)
     fails(tmp_path, "report", "lemmas", "--format", "md", "--out", "file", says="file is a file")
     fails(tmp_path, "report", "lemma", says="did you mean 'lemmas'?")
     fails(tmp_path, "report", "--format", "pdf", says="choose from html, md")
 
 
 def test_a_report_goes_into_a_folder_that_is_named(tmp_path):
+    (tmp_path / "results").mkdir()
     done = run(tmp_path, "report", "lemmas", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr_text
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -45,8 +45,8 @@ def file_hash(path: Path) -> str:
 
 
 @contextmanager
-def hold(path: Path) -> Iterator[None]:
-    """Hold a lock file, which the system frees however the process ends; BlockingIOError names who has it."""
+def hold(path: Path, busy: Callable[[str], Exception] = BlockingIOError) -> Iterator[None]:
+    """Hold a lock file, which the system frees however the process ends; `busy` makes an error of who has it."""
     with open(path, "a+") as file:
         try:
             import fcntl
@@ -56,7 +56,7 @@ def hold(path: Path) -> Iterator[None]:
             pass  # no such locks on this system
         except OSError:
             file.seek(0)
-            raise BlockingIOError(file.read().strip() or "?") from None
+            raise busy(file.read().strip() or "?") from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

@@ -7,12 +7,12 @@ seconds, device and the commit of the code.
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import RunMismatch
+from .errors import PathExists, RunMismatch
 from .files import hold
 
 TIERS = ("smoke", "fast", "paper")
@@ -54,6 +54,10 @@ class Store:
     root: Path
     broken: list[str] = field(default_factory=list)
     """Lines that could not be read, by file and number: named, never silently left out."""
+
+    def __post_init__(self) -> None:
+        if self.root.exists() and not self.root.is_dir():
+            raise PathExists(f"{self.root} is not a folder; results are kept in one: choose another with --results")
 
     def path(self, tier: str, experiment: str) -> Path:
         return self.root / tier / f"{experiment}.jsonl"
@@ -112,9 +116,9 @@ class Store:
     def locked(self) -> Iterator[None]:
         """Only one process at a time may add results."""
         self.root.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(hold(self.root / ".lock"))
-            except BlockingIOError as holder:
-                raise RunMismatch(f"{self.root} is in use by process {holder}: wait for it, or stop it") from None
+
+        def busy(holder: str) -> RunMismatch:
+            return RunMismatch(f"{self.root} is in use by process {holder}: wait for it, or stop it")
+
+        with hold(self.root / ".lock", busy):
             yield

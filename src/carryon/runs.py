@@ -12,7 +12,7 @@ runs/<name>-<hash>/  config.json     the complete config
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +67,11 @@ class Run:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Only one process at a time may train in a folder."""
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(hold(self.path / "lock"))
-            except BlockingIOError as holder:
-                raise RunMismatch(f"{self.path} is being trained by process {holder}") from None
+
+        def busy(holder: str) -> RunMismatch:
+            return RunMismatch(f"{self.path} is being trained by process {holder}")
+
+        with hold(self.path / "lock", busy):
             yield
 
     # --- what was done with what ----------------------------------------------------------------------------------

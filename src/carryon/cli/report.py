@@ -24,7 +24,7 @@ def report(
     """
     import sys
 
-    from ..errors import PathExists, UnknownName
+    from ..errors import BadRun, PathExists, UnknownName
     from ..experiments import EXPERIMENTS, experiment
     from ..files import write_whole
     from ..overview import make_chapter
@@ -36,6 +36,10 @@ def report(
         raise UnknownName("tier", tier, TIERS)
     chosen = [experiment(name) for name in names] if names and "all" not in names else list(EXPERIMENTS.values())
     store = Store(results)
+    if not results.exists():
+        raise BadRun(
+            f"there are no results in {results}: `carryon reproduce` makes them, --results names another folder"
+        )
     tiers = (tier,) if tier else ("fast", "paper")
     chapters = [make_chapter(one, store, tiers) for one in chosen]
     for note in store.broken:

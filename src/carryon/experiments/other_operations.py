@@ -40,31 +40,26 @@ def gain(measured: Measured, operation: str, size: int) -> float:
     return measured.mean(format="detailed_scratchpad", **where) - measured.mean(format="plain", **where)
 
 
+def helps(operation: str, word: str) -> Claim:
+    return Claim(
+        f"detailed helps {word}",
+        f"Worked steps help {word}.",
+        lambda measured: gain(measured, operation, 3_000),
+        "3,000 examples, detailed minus plain",
+        (20, INF),
+        (5, 20),
+        "by less",
+        " points",
+    )
+
+
 class OtherOperations(Experiment):
     name = "other_operations"
     title = "Subtraction, multiplication, sine and square root"
     paper = ("fig:sample_efficiency_sub_mul",)
     claims = (
-        Claim(
-            "detailed helps subtraction",
-            "Worked steps help subtraction.",
-            lambda m: gain(m, "subtract", 3_000),
-            "3,000 examples, detailed minus plain",
-            (20, INF),
-            (5, 20),
-            "by less",
-            " points",
-        ),
-        Claim(
-            "detailed helps multiplication",
-            "Worked steps help multiplication.",
-            lambda m: gain(m, "multiply", 3_000),
-            "3,000 examples, detailed minus plain",
-            (20, INF),
-            (5, 20),
-            "by less",
-            " points",
-        ),
+        helps("subtract", "subtraction"),
+        helps("multiply", "multiplication"),
         Claim(
             "reverse does not help multiplication",
             "Reverse does not help multiplication.",
