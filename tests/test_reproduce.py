@@ -305,6 +305,13 @@ def test_a_probe_takes_the_longest_run_at_full_size(tmp_path):
     assert task.run.model.context == 2048
 
 
+def test_of_runs_with_as_many_tokens_a_probe_takes_the_longest_examples(tmp_path):
+    plan = probe_plan([experiment("longer_digits")], "fast", 200, Store(tmp_path))
+    (task,) = plan.tasks
+    data = task.run.data
+    assert (data.format.name, data.digits, data.num_examples) == ("detailed_scratchpad", 10, 5_000)
+
+
 # --- results and bad input ----------------------------------------------------------------------------------------
 
 LINE = Line("r", "e", {"a": 1}, {"format": "plain"}, 0, {"accuracy": 0.5}, 1.0, "cpu", "abc")

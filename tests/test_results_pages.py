@@ -5,7 +5,7 @@ from pathlib import Path
 from carryon.experiments import EXPERIMENTS
 from carryon.overview import make_chapter
 from carryon.reports.markdown import write_chapter, write_overview
-from carryon.results import Store
+from carryon.results import Line, Store
 
 ROOT = Path(__file__).parent.parent
 STALE = "run: carryon report --format md"
@@ -27,6 +27,22 @@ def test_every_page_is_up_to_date():
             assert (ROOT / "docs/results" / path).is_file(), STALE
     assert (ROOT / "docs/results/README.md").read_text(encoding="utf-8") == write_overview(chapters), STALE
     assert not store.broken
+
+
+def test_runs_of_a_protocol_that_was_changed_are_not_shown(tmp_path):
+    wrapping = EXPERIMENTS["wrapping"]
+    case = wrapping.cases("fast")[0].with_seed(0)
+    question = case.questions[0].config.hash
+    settings, metrics = dict(case.settings), {"accuracy": 0.5, "count": 10}
+    now = Line(case.run.hash, question, {"a": 1}, settings, 0, metrics, 1.0, "cpu", "abc")
+    before = Line("0123456789", question, {"a": 2}, settings, 0, metrics, 1.0, "cpu", "old")
+    store = Store(tmp_path)
+    store.add("fast", "wrapping", [before])
+    assert not make_chapter(wrapping, store).parts
+    store.add("fast", "wrapping", [now])
+    (part,) = make_chapter(wrapping, store).parts
+    assert part.provenance.startswith("1 runs, seeds 0;")
+    assert "commit abc." in part.provenance
 
 
 def test_no_number_without_seed_device_and_commit():

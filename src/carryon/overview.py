@@ -16,7 +16,7 @@ def make_chapter(experiment: Experiment, store: Store, tiers: Sequence[str] = ("
     """What the results say, tier by tier; a tier without results is left out."""
     parts = []
     for tier in tiers:
-        lines = store.read(tier, experiment.name)
+        lines = _current(experiment, tier, store.read(tier, experiment.name))
         if lines:
             parts.append(_part(experiment, store, tier, lines))
     doc = inspect.cleandoc(sys.modules[type(experiment).__module__].__doc__ or "")
@@ -29,6 +29,13 @@ def make_chapter(experiment: Experiment, store: Store, tiers: Sequence[str] = ("
         parts,
         [(claim.name, claim.says, claim.rule) for claim in experiment.claims],
     )
+
+
+def _current(experiment: Experiment, tier: str, lines: list[Line]) -> list[Line]:
+    """Without the runs of a protocol that was changed since: under the same settings they were trained otherwise."""
+    cases = experiment.cases(tier)  # type: ignore[arg-type]
+    runs = {case.with_seed(seed).run.hash for seed in {line.seed for line in lines} for case in cases}
+    return [line for line in lines if line.run in runs]
 
 
 def _part(experiment: Experiment, store: Store, tier: str, lines: list[Line]) -> TierPart:

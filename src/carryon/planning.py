@@ -5,14 +5,16 @@ A run that several experiments need is one task; what is measured already, in an
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from statistics import median
 from typing import Any
 
-from .config import AnyRun, ModelConfig, RunConfig, StopConfig, TrainConfig
+from .config import AnyRun, DataConfig, ModelConfig, RunConfig, StopConfig, TrainConfig
+from .data import make_dataset
 from .execution import Outcome, Task
 from .experiments import Case, Experiment, Tier
 from .experiments.base import SEEDS
+from .experiments.protocols import small
 from .results import Line, Store
 
 DEFAULT_SECONDS = {"smoke": 1.0, "fast": 25.0, "paper": 150.0}
@@ -194,7 +196,9 @@ def probe_plan(experiments: Iterable[Experiment], tier: Tier, steps: int, store:
     """The heaviest run of each experiment, cut to a few steps, with all its questions: does it work at full size?"""
     wanted = []
     for experiment in experiments:
-        case = max(experiment.cases(tier), key=_tokens)
+        cases = experiment.cases(tier)
+        most = max(map(_tokens, cases))
+        case = max((case for case in cases if _tokens(case) == most), key=_size)
         if isinstance(case.run, RunConfig):
             parents = tuple(_cut(parent, steps) for parent in case.parents)
             case = replace(case, run=_cut(case.run, steps), parents=parents)
@@ -209,6 +213,18 @@ def _tokens(case: Case) -> float:
         return 0.0
     # A long context weighs more than its tokens: attention, and generation when it is asked.
     return float(run.train.steps * run.train.batch_size * run.model.context**1.5)
+
+
+def _size(case: Case) -> tuple[int, int]:
+    """Of two runs of as many tokens, the one with longer examples, or more of them, costs more to ask and to make."""
+    if not isinstance(case.run, RunConfig):
+        return 0, 0
+    return _longest(small(case.run.data)), case.run.data.num_examples
+
+
+@cache
+def _longest(data: DataConfig) -> int:
+    return max(len(example.text) for example in make_dataset(data, 0).examples("test"))
 
 
 def _cut(run: RunConfig, steps: int) -> RunConfig:
