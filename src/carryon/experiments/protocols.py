@@ -1,7 +1,8 @@
 """How much compute a run gets: the paper's protocol, and what the other tiers make of it.
 
 paper   6 layers, width 384; plain and reverse 256 x 256 tokens a step, 5,000 steps; scratchpads 16 x 1,024
-fast    the same model and data; 3,000 steps of 32 x 256 or 16 x 1,024 tokens, and a stop once validation is right
+fast    the same model and data, and a stop once validation is right; plain and reverse 32 x 256 tokens a step, 3,000
+        steps, scratchpads 16 x 1,024, 5,000
 smoke   a tiny model for a handful of steps: does every run run?
 """
 
@@ -14,7 +15,7 @@ from .base import Tier
 FORMATS = ("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad")
 
 FAST_BATCH, FAST_STEPS = 32, 3_000
-FAST_LONG_BATCH = 16
+FAST_LONG_BATCH, FAST_SCRATCHPAD_STEPS = 16, 5_000
 FAST_STOP = StopConfig(accuracy=0.999, hold=2)
 
 
@@ -48,7 +49,7 @@ def make_run(
     if tier == "fast":
         train["batch_size"] = min(train["batch_size"], FAST_BATCH if model["context"] <= 256 else FAST_LONG_BATCH)
         train["accumulation"] = 1
-        train["steps"] = min(train["steps"], FAST_STEPS)
+        train["steps"] = min(train["steps"], FAST_SCRATCHPAD_STEPS if scratchpad else FAST_STEPS)
         train["eval_every"] = eval_every or 500
         train["stop"] = FAST_STOP if stop else StopConfig()
     if tier == "smoke":
