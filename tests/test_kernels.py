@@ -242,22 +242,24 @@ COMPILE = """
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from carryon.fused import add_norm, attention, gelu
+from carryon.fused import add_norm, attention, dropout, gelu
 
 F, H, I = "*fp32", "*bf16", "i32"
 low, high = ([I, I, I, threshold, "fp32", "fp32"] for threshold in ("i32", "i64"))  # dropout to a half, and above
-numbers = low
 heads = dict(K=64, DROPOUT=True)
 norm = dict(HAS_X=True, DROPOUT=True, WIDTH=512)
+keys = ["*i32", "*i32"]
 for kernel, types, constants in [
-    (attention._attend_forward, [H, "*i32", H, F, *numbers], heads | attention._FORWARD),
-    (attention._attend_forward, [H, "*i32", H, F, *high], heads | attention._FORWARD),
-    (add_norm._add_norm_forward, [F, H, F, "*i32", F, H, *high], norm | dict(ROWS=4)),
+    (dropout._write_keys, [*keys, I, I], dict(BLOCK=256)),
+    (attention._attend_forward, [H, *keys, H, F, *low], heads | attention._FORWARD),
+    (attention._attend_forward, [H, *keys, H, F, *high], heads | attention._FORWARD),
     (attention._attend_deltas, [H, H, F, I, I, "fp32"], dict(K=64, BLOCK=64)),
-    (attention._attend_backward, [H, "*i32", H, F, F, H, *numbers, "fp32"], heads | attention._BACKWARD),
-    (add_norm._add_norm_forward, [F, H, F, "*i32", F, H, *numbers], norm | dict(ROWS=4)),
-    (add_norm._add_norm_backward, [F, F, "*i32", F, H, F, H, F, *numbers], norm | dict(ROWS=2, HAS_D_OUT=True)),
-    (add_norm._sum_rows, [F, F, I, I], dict(ROWS=256, WIDTH=16)),
+    (attention._attend_backward, [H, *keys, H, F, F, H, *low, "fp32"], heads | attention._BACKWARD | dict(EVEN=True)),
+    (attention._attend_backward, [H, *keys, H, F, F, H, *low, "fp32"], heads | attention._BACKWARD | dict(EVEN=False)),
+    (add_norm._add_norm_forward, [F, H, F, "*i32", F, H, F, F, *low], norm | dict(ROWS=4)),
+    (add_norm._add_norm_forward, [F, H, F, "*i32", F, H, F, F, *high], norm | dict(ROWS=4)),
+    (add_norm._add_norm_backward, [F, F, F, F, "*i32", F, H, F, H, F, *low[:-1]], norm | dict(ROWS=1, HAS_D_OUT=True)),
+    (add_norm._sum_rows, [F, F, I, I], dict(ROWS=256, WIDTH=8)),
     (gelu._gelu_forward, [H, H, I], dict(BLOCK=2048)),
     (gelu._gelu_backward, [H, H, H, I], dict(BLOCK=2048)),
 ]:

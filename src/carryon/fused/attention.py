@@ -12,20 +12,30 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .dropout import is_kept, keys_of, threshold_of
+from .dropout import is_kept, keys_of, read_keys, threshold_of, write_keys
 
 LOG2E = 1.4426950408889634
 
 
 @triton.jit
+def _unknown_zero(number):
+    """Told a zero, the compiler chooses after rounding to 16 bits, which takes three instructions instead of one."""
+    return number - number
+
+
+@triton.jit
 def _weights_forward(
-    q, best, total, acc, k_base, v_base, stride, rows, row_keys, columns, seed_ptr, site, threshold, factor, T,
+    q, best, total, acc, k_base, v_base, stride, rows, row_keys, columns, column_keys_ptr, threshold, factor, T,
     K: tl.constexpr, DROPOUT: tl.constexpr, ON_DIAGONAL: tl.constexpr,
 ):  # fmt: skip
     """Some more keys and values of a block of queries, with a running maximum."""
     at = columns[:, None] * stride + tl.arange(0, K)[None, :]
-    k = tl.load(k_base + at, mask=columns[:, None] < T, other=0.0)
-    v = tl.load(v_base + at, mask=columns[:, None] < T, other=0.0)
+    if ON_DIAGONAL:
+        k = tl.load(k_base + at, mask=columns[:, None] < T, other=0.0)
+        v = tl.load(v_base + at, mask=columns[:, None] < T, other=0.0)
+    else:  # all of it is there
+        k = tl.load(k_base + at)
+        v = tl.load(v_base + at)
     s = tl.dot(q, tl.trans(k), input_precision="ieee")
     if ON_DIAGONAL:
         s = tl.where(rows[:, None] >= columns[None, :], s, float("-inf"))
@@ -34,15 +44,15 @@ def _weights_forward(
     shrink = tl.exp2(best - new_best)
     total = total * shrink + tl.sum(p, 1)
     if DROPOUT:
-        column_keys = keys_of(seed_ptr, 2 * site + 1, columns)
-        p = tl.where(is_kept(row_keys[:, None], column_keys[None, :], threshold), p, 0.0)
+        column_keys = read_keys(column_keys_ptr, columns)
+        p = tl.where(is_kept(row_keys[:, None], column_keys[None, :], threshold), p, _unknown_zero(factor))
     acc = acc * shrink[:, None] + tl.dot(p.to(v.dtype), v, input_precision="ieee")
     return new_best, total, acc
 
 
 @triton.jit
 def _attend_forward(
-    qkv_ptr, seed_ptr, out_ptr, log_ptr, T, H, site, threshold, scale, factor,
+    qkv_ptr, seed_ptr, column_keys_ptr, out_ptr, log_ptr, T, H, site, threshold, scale, factor,
     K: tl.constexpr, BLOCK: tl.constexpr, DROPOUT: tl.constexpr,
 ):  # fmt: skip
     """A block of queries of one head."""
@@ -61,12 +71,12 @@ def _attend_forward(
     acc = tl.zeros([BLOCK, K], tl.float32)
     for start in range(0, block * BLOCK, BLOCK):
         best, total, acc = _weights_forward(
-            q, best, total, acc, base + D, base + 2 * D, stride, rows, row_keys, start + tl.arange(0, BLOCK), seed_ptr,
-            site, threshold, factor, T, K, DROPOUT, False,
+            q, best, total, acc, base + D, base + 2 * D, stride, rows, row_keys, start + tl.arange(0, BLOCK),
+            column_keys_ptr, threshold, factor, T, K, DROPOUT, False,
         )  # fmt: skip
     best, total, acc = _weights_forward(
-        q, best, total, acc, base + D, base + 2 * D, stride, rows, row_keys, rows, seed_ptr,
-        site, threshold, factor, T, K, DROPOUT, True,
+        q, best, total, acc, base + D, base + 2 * D, stride, rows, row_keys, rows,
+        column_keys_ptr, threshold, factor, T, K, DROPOUT, True,
     )  # fmt: skip
     out = acc * (scale / total)[:, None]
     out_base = out_ptr + (head // H).to(tl.int64) * T * D + (head % H) * K
@@ -87,14 +97,20 @@ def _attend_deltas(out_ptr, d_out_ptr, delta_ptr, T, H, scale, K: tl.constexpr, 
 
 
 @triton.jit
-def _load_queries(base, d_out_base, log_ptr, delta_ptr, stride, D, head, rows, T, K: tl.constexpr):
+def _load_queries(base, d_out_base, log_ptr, delta_ptr, stride, D, head, rows, T, K: tl.constexpr, EVEN: tl.constexpr):
     ks = tl.arange(0, K)[None, :]
-    there = rows < T
-    q = tl.load(base + rows[:, None] * stride + ks, mask=there[:, None], other=0.0)
-    d_out = tl.load(d_out_base + rows[:, None] * D + ks, mask=there[:, None], other=0.0)
-    # Rows past the end weigh nothing: two to the minus infinity.
-    logs = tl.load(log_ptr + head * T + rows, mask=there, other=float("inf"))
-    deltas = tl.load(delta_ptr + head * T + rows, mask=there, other=0.0)
+    if EVEN:
+        q = tl.load(base + rows[:, None] * stride + ks)
+        d_out = tl.load(d_out_base + rows[:, None] * D + ks)
+        logs = tl.load(log_ptr + head * T + rows)
+        deltas = tl.load(delta_ptr + head * T + rows)
+    else:
+        there = rows < T
+        q = tl.load(base + rows[:, None] * stride + ks, mask=there[:, None], other=0.0)
+        d_out = tl.load(d_out_base + rows[:, None] * D + ks, mask=there[:, None], other=0.0)
+        # Rows past the end weigh nothing: two to the minus infinity.
+        logs = tl.load(log_ptr + head * T + rows, mask=there, other=float("inf"))
+        deltas = tl.load(delta_ptr + head * T + rows, mask=there, other=0.0)
     return q, d_out, logs, deltas
 
 
@@ -112,7 +128,7 @@ def _weights_backward(
     used = p
     if DROPOUT:
         kept = is_kept(row_keys[:, None], column_keys[None, :], threshold)
-        used = tl.where(kept, p, 0.0)
+        used = tl.where(kept, p, _unknown_zero(factor))
         d_p = tl.where(kept, d_p, 0.0)
     d_s = p * (d_p - deltas[:, None])
     return used.to(q.dtype), d_s.to(q.dtype)
@@ -120,8 +136,9 @@ def _weights_backward(
 
 @triton.jit
 def _attend_backward(
-    qkv_ptr, seed_ptr, d_out_ptr, log_ptr, delta_ptr, d_qkv_ptr, T, H, site, threshold, scale, factor, shrink,
-    K: tl.constexpr, BLOCK: tl.constexpr, DROPOUT: tl.constexpr,
+    qkv_ptr, seed_ptr, column_keys_ptr, d_out_ptr, log_ptr, delta_ptr, d_qkv_ptr,
+    T, H, site, threshold, scale, factor, shrink,
+    K: tl.constexpr, BLOCK: tl.constexpr, DROPOUT: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     """Of one block of one head: against itself; as keys and values, against later queries; as queries.
 
@@ -142,9 +159,9 @@ def _attend_backward(
 
     k = tl.load(base + D + at, mask=there, other=0.0)
     v = tl.load(base + 2 * D + at, mask=there, other=0.0)
-    q, d_out, logs, deltas = _load_queries(base, d_out_base, log_ptr, delta_ptr, stride, D, head, here, T, K)
+    q, d_out, logs, deltas = _load_queries(base, d_out_base, log_ptr, delta_ptr, stride, D, head, here, T, K, EVEN)
     row_keys = keys_of(seed_ptr, 2 * site, head * T + here)
-    column_keys = keys_of(seed_ptr, 2 * site + 1, here)
+    column_keys = read_keys(column_keys_ptr, here)
     used, d_s = _weights_backward(
         q, k, v, d_out, logs, deltas, here, here, row_keys, column_keys, threshold, factor, DROPOUT, True
     )
@@ -153,7 +170,9 @@ def _attend_backward(
     d_q = tl.dot(d_s, k, input_precision="ieee")
     for start in range((block + 1) * BLOCK, T, BLOCK):
         rows = start + tl.arange(0, BLOCK)
-        q2, d_out2, logs2, deltas2 = _load_queries(base, d_out_base, log_ptr, delta_ptr, stride, D, head, rows, T, K)
+        q2, d_out2, logs2, deltas2 = _load_queries(
+            base, d_out_base, log_ptr, delta_ptr, stride, D, head, rows, T, K, EVEN
+        )
         keys2 = keys_of(seed_ptr, 2 * site, head * T + rows)
         used, d_s = _weights_backward(
             q2, k, v, d_out2, logs2, deltas2, rows, here, keys2, column_keys, threshold, factor, DROPOUT, False
@@ -168,7 +187,7 @@ def _attend_backward(
         at2 = columns[:, None] * stride + ks
         k2 = tl.load(base + D + at2)
         v2 = tl.load(base + 2 * D + at2)
-        keys2 = keys_of(seed_ptr, 2 * site + 1, columns)
+        keys2 = read_keys(column_keys_ptr, columns)
         used, d_s = _weights_backward(
             q, k2, v2, d_out, logs, deltas, here, columns, row_keys, keys2, threshold, factor, DROPOUT, False
         )
@@ -177,7 +196,7 @@ def _attend_backward(
 
 
 # The best of what was timed on an H200 (docs/performance.md).
-_FORWARD = {"BLOCK": 64, "num_warps": 4, "num_stages": 3}
+_FORWARD = {"BLOCK": 64, "num_warps": 4, "num_stages": 2, "maxnreg": 128}
 _BACKWARD = {"BLOCK": 64, "num_warps": 4, "num_stages": 2}
 
 
@@ -192,23 +211,25 @@ class _Attend(torch.autograd.Function):
         logs = torch.empty((B * heads, T), dtype=torch.float32, device=qkv.device)
         ctx.numbers = (T, heads, site, threshold_of(dropout), 1 / (1 - dropout), LOG2E * K**-0.5)
         ctx.switches = {"K": K, "DROPOUT": dropout > 0}
+        keys = write_keys(seed, 2 * site + 1, T)
         # One axis: the others of a grid end at 65,535.
         grid = (triton.cdiv(T, _FORWARD["BLOCK"]) * B * heads,)
-        _attend_forward[grid](qkv, seed, out_BTD, logs, *ctx.numbers, **ctx.switches, **_FORWARD)
-        ctx.save_for_backward(qkv, seed, out_BTD, logs)
+        _attend_forward[grid](qkv, seed, keys, out_BTD, logs, *ctx.numbers, **ctx.switches, **_FORWARD)
+        ctx.save_for_backward(qkv, seed, keys, out_BTD, logs)
         return out_BTD
 
     @staticmethod
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
-        qkv, seed, out_BTD, logs = ctx.saved_tensors
+        qkv, seed, keys, out_BTD, logs = ctx.saved_tensors
         T, heads, _, _, scale, _ = ctx.numbers
         K = ctx.switches["K"]
         d_out, d_qkv, deltas = d_out.contiguous(), torch.empty_like(qkv), torch.empty_like(logs)
         _attend_deltas[(triton.cdiv(T, 64) * len(logs),)](out_BTD, d_out, deltas, T, heads, scale, K=K, BLOCK=64)
         grid = (triton.cdiv(T, _BACKWARD["BLOCK"]) * len(logs),)
         _attend_backward[grid](
-            qkv, seed, d_out, logs, deltas, d_qkv, *ctx.numbers, scale * K**-0.5, **ctx.switches, **_BACKWARD
-        )
+            qkv, seed, keys, d_out, logs, deltas, d_qkv, *ctx.numbers, scale * K**-0.5,
+            EVEN=T % _BACKWARD["BLOCK"] == 0, **ctx.switches, **_BACKWARD,
+        )  # fmt: skip
         return d_qkv, None, None, None, None
 
 

@@ -5,8 +5,12 @@ So the backward pass computes it again instead of reading it back. The seed lies
 can be replayed with another one; a site is a place in the model where dropout acts.
 """
 
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
+
+MOST_PAST_THE_END = 128
 
 
 @triton.jit
@@ -28,6 +32,25 @@ def keys_of(seed_ptr, site, number):
 def is_kept(rows, columns, threshold):
     """Of a row's and a column's key: their product's high bits are as good as drawn (a test measures it)."""
     return rows * columns >= threshold
+
+
+@triton.jit
+def _write_keys(seed_ptr, keys_ptr, site, count, BLOCK: tl.constexpr):
+    numbers = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(keys_ptr + numbers, keys_of(seed_ptr, site, numbers).to(tl.int32, bitcast=True), mask=numbers < count)
+
+
+@triton.jit
+def read_keys(keys_ptr, numbers):
+    return tl.load(keys_ptr + numbers).to(tl.uint32, bitcast=True)
+
+
+def write_keys(seed: Tensor, site: int, count: int) -> Tensor:
+    """For kernels whose threads would each compute the same ones. A last block may reach past the end."""
+    count += MOST_PAST_THE_END
+    keys = torch.empty(count, dtype=torch.int32, device=seed.device)
+    _write_keys[(triton.cdiv(count, 256),)](seed, keys, site, count, BLOCK=256)
+    return keys
 
 
 def threshold_of(dropout: float) -> int:

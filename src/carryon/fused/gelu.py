@@ -10,16 +10,16 @@ from torch import Tensor
 
 
 @triton.jit
-def _tanh(x):
-    return 1.0 - 2.0 / (1.0 + tl.exp(2.0 * x))
+def _gate(x):
+    """(1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2, which is a logistic function; its exponent is to base 2."""
+    return 1.0 / (1.0 + tl.exp2(x * (-2.302208198144325 - 0.1029432395800235 * x * x)))
 
 
 @triton.jit
 def _gelu_forward(x_ptr, out_ptr, count, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + at, mask=at < count, other=0.0).to(tl.float32)
-    out = 0.5 * x * (1.0 + _tanh(0.7978845608028654 * x * (1.0 + 0.044715 * x * x)))
-    tl.store(out_ptr + at, out.to(out_ptr.dtype.element_ty), mask=at < count)
+    tl.store(out_ptr + at, (x * _gate(x)).to(out_ptr.dtype.element_ty), mask=at < count)
 
 
 @triton.jit
@@ -27,8 +27,8 @@ def _gelu_backward(x_ptr, d_out_ptr, d_x_ptr, count, BLOCK: tl.constexpr):
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + at, mask=at < count, other=0.0).to(tl.float32)
     d_out = tl.load(d_out_ptr + at, mask=at < count, other=0.0).to(tl.float32)
-    t = _tanh(0.7978845608028654 * x * (1.0 + 0.044715 * x * x))
-    slope = 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * 0.7978845608028654 * (1.0 + 0.134145 * x * x)
+    gate = _gate(x)
+    slope = gate * (1.0 + x * (1.0 - gate) * (1.5957691216057308 + 0.21406444881780076 * x * x))
     tl.store(d_x_ptr + at, (d_out * slope).to(d_x_ptr.dtype.element_ty), mask=at < count)
 
 
