@@ -88,6 +88,6 @@ def count_verdicts(chapters: Sequence[Chapter]) -> str:
             counts[decided[-1] if decided else "not enough runs"] += 1
     total = sum(counts.values())
     return (
-        f"Of {total} claims {counts['holds']} hold, {counts['holds with a correction']} hold with a correction, "
-        f"{counts['does not hold']} do not hold, and {counts['not enough runs']} wait for runs."
+        f"Of {total} claims: {counts['holds']} hold, {counts['holds with a correction']} with a correction; "
+        f"{counts['does not hold']} not; {counts['not enough runs']} wait for runs."
     )
