@@ -111,6 +111,8 @@ def test_tolerances_are_measured_from_the_truth():
     report = evaluate([problem], detailed, lambda p: [detailed.write(problem).completion]).as_dict()
     assert report["accuracy"] == 1
     assert report["by"]["tolerance"] == {"0": [0, 1], "5e-4": [1, 1], "5e-3": [1, 1]}
+    assert report["by"]["tolerance of the ending"] == {"0": [1, 1], "5e-4": [1, 1], "5e-3": [1, 1]}
+    assert report["by"]["output within 0"] == {"0.99": [1, 1]}  # in the bin of the truth
     plain = make_format("plain")
     for written, expected in [("0.9999", [1, 1, 1]), ("0.9995", [0, 1, 1]), ("0.9960", [0, 0, 1]), ("2", [0, 0, 0])]:
         report = evaluate([problem], plain, lambda p, w=written: [f"{w}\n"]).as_dict()
@@ -125,6 +127,10 @@ def test_hidden_things_are_told_apart():
     assert report["by"]["slice"]["with a hidden number"] == [expected, expected]
     fives = sum(any(o[-1] == "5" for o in p.operands) for p in dataset.problems("test"))
     assert report["by"]["slice"]["5 at place 1"] == [fives, fives]
+    nothing_hidden = data(num_test=2_000)
+    parts = slices_of(nothing_hidden, digit_apart=5)(nothing_hidden.problems("test"))
+    assert int(parts["5 at place 1"].sum()) == fives
+    assert "5 at place 1" not in slices_of(nothing_hidden)(nothing_hidden.problems("test"))
 
 
 @pytest.mark.parametrize(
@@ -145,6 +151,10 @@ def test_the_first_wrong_line_of_a_scratchpad_is_named(change, kind):
     assert wrong != right
     assert first_wrong_line(right, wrong) == kind
     report = evaluate([ADD.problem("128", "367")], make_format("detailed_scratchpad"), lambda p: [wrong])
+    # A wrong step that a right answer came out of explains no error.
+    assert report.first_wrong_lines == ({} if report.right else {kind: 1})
+    without_answer = wrong.replace("4 9 5\n", "4 9 7\n")
+    report = evaluate([ADD.problem("128", "367")], make_format("detailed_scratchpad"), lambda p: [without_answer])
     assert report.first_wrong_lines == {kind: 1}
 
 
@@ -186,6 +196,7 @@ def test_the_corrupted_output_test(format, kind):
             base, digits = prompt[:-2], prompt[-2:]
             right = truths[base]
             assert digits != right[:2]
+            assert digits[0] != "0" or format == "reverse" or kind == "precise"  # no number starts with 0
             if kind == "precise":
                 assert digits[0] == right[0]
                 assert (int(digits[1]) - int(right[1])) % 10 in (1, 9)

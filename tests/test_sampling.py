@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carryon.config import ExcludeConfig
+from carryon.config import DataConfig, ExcludeConfig
+from carryon.data import make_dataset
 from carryon.errors import OutOfProblems, UnknownName, Unsupported
 from carryon.operations import Pairs, operation
 from carryon.rng import Stream
@@ -179,6 +180,19 @@ def test_equal_lengths_are_equal_as_far_as_they_go():
     assert [lengths[d] for d in range(2, 8)] == [1_150] * 6
 
 
+def test_of_a_full_length_every_other_length_comes_as_often():
+    domain, codes = draw("balanced_full_length", 4_000, digits=4)
+    lengths = Counter(tuple(sorted(map(len, operands))) for operands in domain.operands(codes))
+    assert lengths == {(short, 4): 1_000 for short in (1, 2, 3, 4)}
+
+
+@pytest.mark.parametrize("sampler", ["full_length", "balanced_full_length"])
+def test_a_full_length_stays_full_where_something_is_hidden(sampler):
+    config = DataConfig(sampler=sampler, exclude=ExcludeConfig(digit=5, position=1), num_examples=2_000)
+    problems = make_dataset(config, 0).problems("train")
+    assert {max(map(len, problem.operands)) for problem in problems} == {3}
+
+
 def test_products_are_all_of_one_digit_and_then_random_ones():
     domain, codes = draw("balanced", 3_000, digits=2, op="multiply")
     assert digits_of(domain, codes) == {1: 100, 2: 2_900}
@@ -248,7 +262,7 @@ def test_barring_problems_leaves_the_order_of_the_others():
 
 @pytest.mark.parametrize("sampler", ALL_PAIRS)
 def test_asking_for_all_gives_all_and_one_more_is_refused(sampler):
-    exist = 9_900 if sampler == "full_length" else 10_000  # without the hundred of one digit
+    exist = 9_900 if "full_length" in sampler else 10_000  # without the hundred of one digit
     domain, codes = draw(sampler, exist, digits=2)
     every = np.arange(domain.size)
     assert sorted(codes.tolist()) == every[domain.longest(every) == 2 if exist < 10_000 else every >= 0].tolist()

@@ -5,7 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from .experiments import SEEDS, Experiment, Measured
+from .experiments import Experiment, Measured
 from .paper import figure
 from .planning import make_plan
 from .reports import Chapter, TierPart
@@ -39,8 +39,8 @@ def _current(experiment: Experiment, tier: str, lines: list[Line]) -> list[Line]
 
 
 def _part(experiment: Experiment, store: Store, tier: str, lines: list[Line]) -> TierPart:
-    measured = Measured(lines, tier, SEEDS[tier])
-    plan = make_plan([experiment], tier, store, SEEDS[tier], copy=False)  # type: ignore[arg-type]
+    measured = Measured(lines, tier, experiment.seeds[tier], experiment.planned(tier))  # type: ignore[arg-type]
+    plan = make_plan([experiment], tier, store, copy=False)  # type: ignore[arg-type]
     left = len(plan.wanted) - plan.done
     missing = f"Not run yet: {left} of {len(plan.wanted)} runs." if left else ""
     return TierPart(tier, experiment.verdicts(measured), experiment.report(measured), _provenance(lines), missing)

@@ -13,7 +13,6 @@ from .config import AnyRun, DataConfig, ModelConfig, RunConfig, StopConfig, Trai
 from .data import make_dataset
 from .execution import Outcome, Task
 from .experiments import Case, Experiment, Tier
-from .experiments.base import SEEDS
 from .experiments.protocols import small
 from .results import Line, Store
 
@@ -169,7 +168,8 @@ def make_plan(
     missing: list[Wanted] = []
     for experiment in experiments:
         cases = spread(experiment.cases(tier))
-        for want in (Wanted(experiment.name, one) for case in cases for one in case.with_seeds(seeds or SEEDS[tier])):
+        count = seeds or experiment.seeds[tier]
+        for want in (Wanted(experiment.name, one) for case in cases for one in case.with_seeds(count)):
             wanted.append(want)
             found = _find(want, known)
             if found is None:

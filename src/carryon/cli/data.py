@@ -24,7 +24,8 @@ def make(
     sampler: Annotated[
         str | None,
         typer.Option(
-            help="uniform, full_length, balanced_digits, balanced_carries, balanced, balanced_lengths, equal_lengths "
+            help="uniform, full_length, balanced_full_length, balanced_digits, balanced_carries, balanced, "
+            "balanced_lengths, equal_lengths "
             "or revealed; balanced if left out (sine, sqrt: uniform)."
         ),
     ] = None,

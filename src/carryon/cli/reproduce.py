@@ -259,7 +259,7 @@ def experiments(
 
     Example: carryon experiments
     """
-    from ..experiments import EXPERIMENTS, SEEDS
+    from ..experiments import EXPERIMENTS
     from ..planning import Known, make_plan
     from ..results import TIERS, Store
     from .output import console, print_json
@@ -271,7 +271,7 @@ def experiments(
         row: dict[str, Any] = {"name": name, "title": experiment.title, "paper": list(experiment.paper)}
         row["claims"] = len(experiment.claims)
         for tier in TIERS:
-            plan = make_plan([experiment], tier, store, SEEDS[tier], known[tier], copy=False)  # type: ignore[arg-type]
+            plan = make_plan([experiment], tier, store, None, known[tier], copy=False)  # type: ignore[arg-type]
             cost = sum(plan.estimate(task) for task in plan.tasks)
             row[tier] = {"done": plan.done, "of": len(plan.wanted), "missing_seconds": round(cost)}
         rows.append(row)

@@ -22,6 +22,7 @@ FormatName = Literal[
 SamplerName = Literal[
     "uniform",
     "full_length",
+    "balanced_full_length",
     "balanced_digits",
     "balanced_carries",
     "balanced",

@@ -113,6 +113,8 @@ class EvaluationConfig(Config):
     """The data set they come from; None: the one that is asked."""
     shown: tuple[str, ...] = ()
     """Problems written out in full in front of every prompt, such as 8465+3541."""
+    digit_apart: int | None = Field(default=None, ge=0, le=9)
+    """Count the problems with this digit at each place apart, as is done where it was hidden from training."""
     given_lines: int = 0
     """Lines of the right completion that are given; -1: all but the last."""
     corrupt: Literal["none", "random", "precise"] = "none"

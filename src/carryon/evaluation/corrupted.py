@@ -18,12 +18,14 @@ def evaluate_corrupted(
 ) -> dict[str, Any]:
     """Is the third digit right after two wrong ones? Exactly, and within one (modulo ten).
 
-    `random`: the first two digits written become two others; `precise`: the second is off by one. Problems are sums
-    of two three-digit numbers, as in the paper.
+    `random`: the first two digits written become two others, which start a number where the highest digit comes
+    first: no zero there; `precise`: the second is off by one. Problems are sums of two three-digit numbers, as in the
+    paper.
     """
     if format.name not in ("plain", "plain_wrapped", "reverse", "reverse_unwrapped"):
         raise Unsupported(f"the corrupted-output test needs an answer digit by digit, not {format.name}")
     stream = Stream("corrupt", seed, kind)
+    lowest = 10 if format.name.startswith("plain") else 0
     prompts, truths = [], []
     for problem in problems:
         if problem.operation.name != "add" or set(map(len, problem.operands)) != {3}:
@@ -31,7 +33,7 @@ def evaluate_corrupted(
         example = format.write(problem)
         digits = example.completion[:3]
         if kind == "random":
-            wrong = int(stream.below(99, 1)[0])
+            wrong = lowest + int(stream.below(99 - lowest, 1)[0])
             written = f"{wrong + (wrong >= int(digits[:2])):02d}"
         else:
             written = digits[0] + str((int(digits[1]) + (1 if int(stream.below(2, 1)[0]) else -1)) % 10)

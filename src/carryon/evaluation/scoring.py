@@ -110,9 +110,11 @@ def _score(
     else:
         _add_places(report, sheet, written, right)
     for index, (example, completion, answer) in written.items():
-        if sheet.format.after and completion != example.completion:
+        if right[index]:
+            continue
+        if sheet.format.after:
             report.first_wrong_lines[first_wrong_line(example.completion, completion)] += 1
-        if not right[index] and len(report.failures) < report.max_failures:
+        if len(report.failures) < report.max_failures:
             report.failures.append(
                 {
                     "question": sheet.problems[index].question,
@@ -157,15 +159,17 @@ def _add_places(report: Report, sheet: Sheet, written: Written, right: NDArray[n
 
 
 def _add_tolerances(report: Report, sheet: Sheet, written: Written) -> None:
-    """Within a tolerance of the true value, which is not always the one a scratchpad ends on."""
+    """Within a tolerance of the true value, and of the one the example ends on: a scratchpad's series stops early."""
     for index, (problem, example) in enumerate(zip(sheet.problems, sheet.examples, strict=True)):
         answer = written[index][2] if index in written else example.answer
-        truth, given = parse_decimal(problem.answer), _ten_thousandths(answer)
+        truth, ending, given = parse_decimal(problem.answer), parse_decimal(example.answer), _ten_thousandths(answer)
         assert truth is not None
+        assert ending is not None
         middle = f"{(truth // _BIN + 0.5) * _BIN / 10_000:.2f}"
         for name, tolerance in TOLERANCES.items():
-            good = int(given is not None and abs(given - truth) <= tolerance)
-            report.add_counts("tolerance", name, good, 1)
+            good = int(given is not None and abs(given - ending) <= tolerance)
+            report.add_counts("tolerance", name, int(given is not None and abs(given - truth) <= tolerance), 1)
+            report.add_counts("tolerance of the ending", name, good, 1)
             report.add_counts(f"output within {name}", middle, good, 1)
 
 

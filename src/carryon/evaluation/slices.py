@@ -17,8 +17,11 @@ from ..operations import (
 from .scoring import Slices
 
 
-def slices_of(dataset: Dataset) -> Slices:
-    """The parts that a training set tells apart: seen, seen with operands swapped, with something hidden in it."""
+def slices_of(dataset: Dataset, digit_apart: int | None = None) -> Slices:
+    """The parts that a training set tells apart: seen, seen with operands swapped, with something hidden in it.
+
+    `digit_apart`: a digit to tell apart by its place, hidden or not.
+    """
     splits = dataset.splits
     domain, exclude = splits.domain, splits.config.exclude
     train = np.sort(splits.train)
@@ -33,7 +36,8 @@ def slices_of(dataset: Dataset) -> Slices:
         names = {"seen in training": seen, "not seen": ~seen}
         if isinstance(domain, Pairs):
             names["not seen, but swapped"] = ~seen & (codes >= 0) & is_in_training(domain.swapped(codes))
-            for name, is_hidden in _hidden(exclude, splits.excluded_numbers, splits.config).items():
+            digit = exclude.digit if digit_apart is None else digit_apart
+            for name, is_hidden in _hidden(exclude, splits.excluded_numbers, splits.config, digit).items():
                 names[name] = np.array([any(map(is_hidden, operands)) for _, operands in problems], bool)
         return names
 
@@ -48,17 +52,18 @@ def _codes(problems: Sequence[Problem], domain: Domain) -> Codes:
     return domain.codes(-1 if code is None else code for code in codes)
 
 
-def _hidden(exclude: ExcludeConfig, numbers: Iterable[int], config: DataConfig) -> dict[str, Callable[[str], bool]]:
+def _hidden(
+    exclude: ExcludeConfig, numbers: Iterable[int], config: DataConfig, digit: int | None
+) -> dict[str, Callable[[str], bool]]:
     """What training was not shown, by name, as tests of an operand."""
     tests: dict[str, Callable[[str], bool]] = {}
     if hidden := set(numbers):
         tests["with a hidden number"] = lambda operand: int(operand, config.base) in hidden
     if lengths := set(exclude.lengths):
         tests["with a hidden length"] = lambda operand: len(operand) in lengths
-    if exclude.digit is not None:
-        digit = str(exclude.digit)
+    if digit is not None:
         for place in range(1, config.longest + 1):
             tests[f"{digit} at place {place}"] = (
-                lambda operand, place=place: len(operand) >= place and operand[-place] == digit  # type: ignore[misc]
+                lambda operand, place=place: len(operand) >= place and operand[-place] == str(digit)  # type: ignore[misc]
             )
     return tests

@@ -4,7 +4,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, ClassVar, Literal
 
 from ..config import AnyRun, EnumerationConfig, EvaluationConfig, RunConfig
@@ -14,6 +13,8 @@ from ..results import Line
 Tier = Literal["smoke", "fast", "paper"]
 Settings = Mapping[str, Any]
 
+GREEDY, SAMPLED_AT_08 = "greedy", "sampled at 0.8"
+"""What the setting `decoding` can be; a line without it was greedy."""
 SEEDS: dict[str, int] = {"smoke": 1, "fast": 3, "paper": 2}
 """Seeds a claim wants before it is decided, and what `reproduce` runs if nothing else is said."""
 
@@ -105,19 +106,23 @@ def number(name: str, scale: float = 1.0) -> Metric:
 
 
 class Measured:
-    """An experiment's results in one tier, asked by what they vary."""
+    """An experiment's results in one tier, asked by what they vary.
 
-    def __init__(self, lines: Iterable[Line], tier: str = "fast", min_seeds: int = 1) -> None:
-        self.lines, self.tier, self.min_seeds = list(lines), tier, min_seeds
+    `planned`: the settings of all lines there will be, so that a rule knows what was not measured yet.
+    """
+
+    def __init__(
+        self, lines: Iterable[Line], tier: str = "fast", min_seeds: int = 1, planned: Sequence[Settings] = ()
+    ) -> None:
+        self.lines, self.tier, self.min_seeds, self.planned = list(lines), tier, min_seeds, planned
 
     def of(self, **settings: Any) -> list[Line]:
-        """The lines with just these settings among theirs."""
-        return [line for line in self.lines if all(line.settings.get(k) == v for k, v in settings.items())]
+        """The lines with just these settings among theirs; greedy ones, unless another decoding is named."""
+        return [line for line in self.lines if _matches(line.settings, settings)]
 
     def values(self, name: str, **settings: Any) -> list[Any]:
         """What a setting takes among the lines, each once, in their order."""
-        found = (line.settings[name] for line in self.of(**settings) if name in line.settings)
-        return sorted(set(found), key=lambda value: (isinstance(value, str), value))
+        return _values(name, (line.settings for line in self.lines), settings)
 
     def stat(self, metric: Metric = accuracy, /, **settings: Any) -> Stat | None:
         """Mean and range over seeds; lines of one seed are averaged first. None: nothing measured."""
@@ -145,16 +150,36 @@ class Measured:
         return points
 
     def crossing(self, level: float, x: str = "examples", metric: Metric = accuracy, /, **settings: Any) -> float:
-        """The smallest `x` at which the mean reaches a level, on straight lines between points; inf: never."""
-        points = [(value, self.mean(metric, **{**settings, x: value})) for value in self.values(x, **settings)]
-        if not points:
+        """The smallest `x` at which the mean reaches a level, on straight lines between points; inf: never.
+
+        NotEnough where an `x` up to there was not measured: a curve that lacks its beginning crosses nowhere.
+        """
+        values = _values(x, self.planned, settings) or self.values(x, **settings)
+        if not values:
             raise NotEnough(_words(settings))
-        if points[0][1] >= level:
-            return float(points[0][0])
-        for (x0, y0), (x1, y1) in pairwise(points):
-            if y1 >= level:
-                return float(x0 + (x1 - x0) * (level - y0) / (y1 - y0))
+        before: tuple[float, float] | None = None
+        for value in values:
+            y = self.mean(metric, **{**settings, x: value})
+            if y >= level:
+                return float(value if before is None else _where(before, (value, y), level))
+            before = value, y
         return float("inf")
+
+
+def _matches(given: Settings, wanted: Settings) -> bool:
+    wanted = {"decoding": GREEDY, **wanted}
+    return all((given.get(key, GREEDY) if key == "decoding" else given.get(key)) == wanted[key] for key in wanted)
+
+
+def _values(name: str, all_settings: Iterable[Settings], wanted: Settings) -> list[Any]:
+    found = {settings[name] for settings in all_settings if name in settings and _matches(settings, wanted)}
+    return sorted(found, key=lambda value: (isinstance(value, str), value))
+
+
+def _where(start: tuple[float, float], end: tuple[float, float], level: float) -> float:
+    """The x of a level on the straight line between two points."""
+    (x0, y0), (x1, y1) = start, end
+    return x0 + (x1 - x0) * (level - y0) / (y1 - y0)
 
 
 def ratio(above: float, below: float) -> float:
@@ -168,7 +193,7 @@ def ratio(above: float, below: float) -> float:
 class Claim:
     """A sentence of the paper, in our words, and the rule that decides it: one number and two ranges.
 
-    Rules are committed before the runs they judge.
+    Rules are committed before the runs they judge; one that was changed or added later says why.
     """
 
     name: str
@@ -181,12 +206,15 @@ class Claim:
     correction: str
     """What would have to be said instead."""
     unit: str = ""
+    after_the_runs: str = ""
+    """Why the rule was changed or added when results were known."""
 
     @property
     def rule(self) -> str:
+        late = f" (set when results were known: {self.after_the_runs})" if self.after_the_runs else ""
         return (
             f"{self.of}: holds {_range(self.holds, self.unit)}; "
-            f"with a correction {_range(self.corrected, self.unit)}: {self.correction}"
+            f"with a correction {_range(self.corrected, self.unit)}: {self.correction}{late}"
         )
 
     def decide(self, measured: Measured) -> Verdict:
@@ -233,6 +261,8 @@ class Experiment(ABC):
     paper: ClassVar[tuple[str, ...]] = ()
     """Labels of the paper's figures and tables."""
     claims: ClassVar[tuple[Claim, ...]] = ()
+    seeds: ClassVar[Mapping[str, int]] = SEEDS
+    """By tier; more where the seeds differ by more than what is to be told apart."""
 
     @abstractmethod
     def cases(self, tier: Tier) -> list[Case]:
@@ -241,6 +271,10 @@ class Experiment(ABC):
     @abstractmethod
     def report(self, measured: Measured) -> list[Figure | Table]:
         """What to show, the paper's numbers beside ours."""
+
+    def planned(self, tier: Tier) -> list[Settings]:
+        """What each line varies once everything is run."""
+        return [{**case.settings, **question.settings} for case in self.cases(tier) for question in case.questions]
 
     def verdicts(self, measured: Measured) -> list[Verdict]:
         return [claim.decide(measured) for claim in self.claims]
@@ -251,18 +285,31 @@ def paper_series(label: str, names: Mapping[str, str] | None = None) -> list[Ser
     from ..paper import figure
 
     data = figure(label)
-    exactness = data.get("exactness", {})
     wanted = names if names is not None else {name: name for name in data["series"]}
     return [
         Series(
             shown,
             [Point(x, y) for x, y in data["series"][name]],
             "paper",
-            exactness.get(name, exactness.get("*", "")),
+            _exactness(data.get("exactness", {}), name),
         )
         for name, shown in wanted.items()
         if name in data["series"]
     ]
+
+
+def _exactness(told: Mapping[str, str], name: str) -> str:
+    """How exactly a series was read: told by its name, by how the name begins, or of all others."""
+    starts = [key for key in told if key.endswith("*") and name.startswith(key[:-1])]
+    keys = (name, *sorted(starts, key=len, reverse=True), "others")
+    return next((told[key] for key in keys if key in told), "")
+
+
+def cell_with_sampled(measured: Measured, metric: Metric = accuracy, /, **settings: Any) -> str:
+    """A number in a table, and what it was when sampled, if that was asked."""
+    sampled = measured.stat(metric, **settings, decoding=SAMPLED_AT_08)
+    shown = cell(measured.stat(metric, **settings))
+    return f"{shown}; sampled {cell(sampled)}" if sampled else shown
 
 
 def cell(stat: Stat | None, unit: str = "") -> str:

@@ -2,11 +2,12 @@
 
 The paper (fig ft_formats): three-digit models of four formats, and untrained ones, fine-tuned on four digits in each
 of the four formats. The released code picks the best of four learning rates on the plotted test accuracy and halves
-the axis of some curves. Ours: one learning rate, validation accuracy along the way, every curve on its own axis.
+the axis of some curves. Ours: one learning rate, validation accuracy along the way, every curve on its own axis; what
+was learnt is its mean along the way, since plain levels off below any level that others reach.
 """
 
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, NotEnough, Question, Tier, cell, paper_series, ratio
+from .base import INF, Case, Claim, Experiment, Measured, NotEnough, Question, Tier, cell, paper_series
 from .families import child_run, parent, up_to
 from .histories import curve
 from .protocols import BARE, FORMATS, ask, few
@@ -16,15 +17,16 @@ STARTS = (*FORMATS, "none")
 SHORT = {"simplified_scratchpad": "simple", "detailed_scratchpad": "detailed", "none": "random init"}
 
 
-def steps_to(measured: Measured, start: str, target: str, level: float = 0.9) -> float:
-    """Steps until validation accuracy reaches a level, on average over seeds; inf: never."""
+def learnt(measured: Measured, start: str, target: str) -> float:
+    """Validation accuracy in percent, on average along the way: the sooner and the better, the more."""
     found: list[float] = []
     for line in measured.of(start=start, target=target):
         if (history := line.metrics.get("history")) is not None:
-            found.append(min((row["step"] for row in history if row.get("validation", 0) >= level), default=INF))
+            values = [100.0 * row["validation"] for row in history if row.get("validation") is not None]
+            found.append(sum(values) / max(1, len(values)))
     if len(found) < measured.min_seeds:
         raise NotEnough(f"start {start}, target {target}, along the way")
-    return max(1.0, sum(found) / len(found))
+    return sum(found) / len(found)
 
 
 class FormatSwitch(Experiment):
@@ -36,37 +38,27 @@ class FormatSwitch(Experiment):
             "same format is quickest",
             "A model learns four digits quickest in the format it was trained in.",
             lambda m: min(
-                ratio(min(steps_to(m, s, target) for s in FORMATS if s != target), steps_to(m, target, target))
+                learnt(m, target, target) - max(learnt(m, start, target) for start in FORMATS if start != target)
                 for target in FORMATS
             ),
-            "steps to 90 %, quickest other start over the same format, least of four targets",
-            (1, INF),
-            (0.5, 1),
+            "accuracy along the way, same format minus the best other start, least of four targets",
+            (0, INF),
+            (-10, 0),
             "not in every format",
+            " points",
         ),
         Claim(
             "detailed is hard to leave",
             "A detailed start is the slowest to learn reverse from.",
-            lambda m: ratio(
-                steps_to(m, "detailed_scratchpad", "reverse"),
-                max(steps_to(m, start, "reverse") for start in ("plain", "reverse", "simplified_scratchpad")),
+            lambda m: (
+                min(learnt(m, start, "reverse") for start in ("plain", "reverse", "simplified_scratchpad"))
+                - learnt(m, "detailed_scratchpad", "reverse")
             ),
-            "steps to 90 % in reverse, detailed start over the slowest other",
-            (1.2, INF),
-            (0.9, 1.2),
+            "accuracy in reverse along the way, worst other start minus detailed",
+            (5, INF),
+            (-5, 5),
             "no slower than others",
-        ),
-        Claim(
-            "any start beats none",
-            "Any trained start beats random weights.",
-            lambda m: min(
-                ratio(steps_to(m, "none", target), max(steps_to(m, start, target) for start in FORMATS))
-                for target in FORMATS
-            ),
-            "steps to 90 %, no start over the slowest trained one, least of four targets",
-            (1.1, INF),
-            (0.8, 1.1),
-            "not in every format",
+            " points",
         ),
     )
 
@@ -76,7 +68,7 @@ class FormatSwitch(Experiment):
             for start in few(tier, STARTS, 2):
                 steps = 10_000 if tier == "paper" else 2_500
                 data = up_to(target, 4, TARGETS[target])
-                run = child_run(tier, data, steps, 5e-4, eval_every=250)
+                run = child_run(tier, data, steps, 5e-4, eval_every=250, stop=False)
                 parents = [] if start == "none" else [parent(tier, start)]
                 asked = [Question(ask(tier, BARE))]
                 cases.append(Case({"start": start, "target": target}, run, asked, parents, history=True))

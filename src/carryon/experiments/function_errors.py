@@ -2,7 +2,8 @@
 
 The paper (fig analyzing_sin_sqrt): models of 10,000 examples, accuracy by the true output in bins of 0.02, exactly
 and within 5e-4. The released analysis counts `< eps` where the accuracy counts `<= eps`, and drops what is no number.
-Ours: `<=` for both, and no number is wrong.
+Ours: `<=` for both, and no number is wrong. Right is the number that the format's text ends on: the detailed series
+for sine stops so early that it gives the true value in 3 % of the problems; the table shows both.
 """
 
 from ..reports import Figure, Point, Series, Table
@@ -26,31 +27,29 @@ def near(measured: Measured, operation: str, format: str, low: float, high: floa
     return 100 * right / count
 
 
+def half_way_up(measured: Measured) -> float:
+    return (near(measured, "sine", "plain", 0.3, 0.8) + near(measured, "sine", "plain", -0.8, -0.3)) / 2
+
+
 class FunctionErrors(Experiment):
     name = "function_errors"
     title = "Sine and square root, by the value they give"
     paper = ("fig:analyzing_sin_sqrt",)
     claims = (
         Claim(
-            "sine is best near 1",
-            "Sine is most often right where it is flat, near 1 and -1.",
-            lambda m: (
-                (near(m, "sine", "plain", 0.97, 1) + near(m, "sine", "plain", -1, -0.97)) / 2
-                - near(m, "sine", "plain", -0.8, 0.8)
-            ),
-            "plain, accuracy beyond 0.97 minus between -0.8 and 0.8",
-            (10, float("inf")),
-            (2, 10),
+            "sine gets better near 1",
+            "Sine is more often right where it is flat, near 1 and -1, than half-way up.",
+            lambda m: (near(m, "sine", "plain", 0.97, 1) + near(m, "sine", "plain", -1, -0.97)) / 2 - half_way_up(m),
+            "plain, accuracy beyond 0.97 minus between 0.3 and 0.8",
+            (5, float("inf")),
+            (1, 5),
             "by less",
             " points",
         ),
         Claim(
             "sine is good near 0",
             "Sine is more often right near 0 than half-way up.",
-            lambda m: (
-                near(m, "sine", "plain", -0.1, 0.1)
-                - (near(m, "sine", "plain", 0.3, 0.8) + near(m, "sine", "plain", -0.8, -0.3)) / 2
-            ),
+            lambda m: near(m, "sine", "plain", -0.1, 0.1) - half_way_up(m),
             "plain, accuracy within 0.1 of 0 minus between 0.3 and 0.8",
             (5, float("inf")),
             (1, 5),
@@ -83,12 +82,17 @@ class FunctionErrors(Experiment):
             [
                 op,
                 format,
-                *(cell(measured.stat(share("tolerance", t), operation=op, format=format)) for t in ("0", "5e-4")),
+                *(
+                    cell(measured.stat(share(kind, t), operation=op, format=format))
+                    for kind in ("tolerance of the ending", "tolerance")
+                    for t in ("0", "5e-4")
+                ),
             ]
             for op in ("sine", "sqrt")
             for format in FORMATS
         ]
-        return [*items, Table("Accuracy (%) of the true value", ("operation", "format", "exact", "within 5e-4"), rows)]
+        columns = ("operation", "format", "exact", "within 5e-4", "exact, of the true value", "within 5e-4 of it")
+        return [*items, Table("Accuracy (%)", columns, rows)]
 
 
 def _bins(measured: Measured, operation: str, format: str, within: str) -> list[Point]:

@@ -6,12 +6,14 @@ three examples of each task. The few-shot script crashes as released. Ours: the 
 sets of examples each, no test problem in training.
 """
 
+from dataclasses import replace
+
 from ..config import DataConfig, EvaluationConfig
 from ..paper import table
 from ..reports import Figure, Point, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell
+from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, cell_with_sampled
 from .other_operations import data_of
-from .protocols import ask, few, make_run
+from .protocols import ask, few, greedy_and_sampled, make_run
 
 TASKS = {"+": "add", "-": "subtract", "x": "multiply", "sin": "sine", "sqrt": "sqrt"}
 SIZES = {"multiply": 3_000}
@@ -22,6 +24,10 @@ def task_data(operation: str) -> DataConfig:
     if operation == "add":
         return DataConfig(format="plain")  # type: ignore[arg-type]
     return data_of(operation, "plain", SIZES.get(operation, 10_000))
+
+
+def _with(question: Question, **settings: str) -> Question:
+    return replace(question, settings={**question.settings, **settings})
 
 
 class JointTasks(Experiment):
@@ -81,7 +87,7 @@ class JointTasks(Experiment):
         cases = []
         for task, operation in few(tier, tuple(TASKS.items()), 2):
             run = make_run(tier, task_data(operation))
-            asked = [Question(ask(tier, EvaluationConfig()), {"shots": "zero"})]
+            asked = [_with(question, shots="zero") for question in greedy_and_sampled(tier, EvaluationConfig())]
             cases.append(Case({"training": "alone", "task": task}, run, asked))
         first, *others = (task_data(operation) for operation in TASKS.values())
         together = make_run(tier, first, mix=others, steps=50_000, stop=False)
@@ -91,7 +97,7 @@ class JointTasks(Experiment):
         questions = []
         for part, task in enumerate(TASKS):
             zero = EvaluationConfig(part=part, limit=5_000)
-            questions.append(Question(ask(tier, zero), {"task": task, "shots": "zero"}))
+            questions += [_with(question, task=task, shots="zero") for question in greedy_and_sampled(tier, zero)]
             for source, shown in few(tier, tuple(enumerate(TASKS))):
                 for shots in few(tier, (1, 2, 3)):
                     for example_set in few(tier, range(SETS)):
@@ -122,7 +128,11 @@ class JointTasks(Experiment):
             zero = measured.stat(training="together", task=task, shots="zero")
             shots = [measured.stat(training="together", task=task, shots="few", examples_of=other) for other in TASKS]
             every = measured.stat(training="together", task=task, shots="few")
-            rows.append([task, cell(alone), cell(zero), *map(cell, shots)])
+            first = (
+                cell_with_sampled(measured, training="alone", task=task),
+                cell_with_sampled(measured, training="together", task=task, shots="zero"),
+            )
+            rows.append([task, *first, *map(cell, shots)])
             rows.append([f"{task} (paper)", *(f"{value}" for value in theirs[task][:-1])])
             for name, stat in zip(series, (alone, zero, every), strict=True):
                 if stat:

@@ -2,9 +2,9 @@
 
 The paper (fig plain_vs_reverse): three-digit addition, 500 to 40,000 examples, plain against reverse. Plain levels off
 near 85 %, reverse turns from nothing to nearly all between 1,000 and 4,000 examples. The released code: one seed;
-plain's prompt starts at position 0, where in training hardly any window starts an example; the curves come from two
-evaluations with different decoders and test sets. Ours: one test set, greedy and sampled, and the same prompt after
-a newline, as the model has always seen it.
+plain's prompt starts at position 0, where in training mostly the rest of an example stands; the curves come from two
+evaluations with different test sets. Ours: one test set, greedy and sampled, and the same prompt after a newline, as
+nearly every example stood in training.
 """
 
 from ..reports import Figure, Series, Table

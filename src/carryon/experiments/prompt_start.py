@@ -1,13 +1,13 @@
 """How much of a format's accuracy is decided by what stands before the prompt?
 
-Not in the paper. There, plain's prompt is given at position 0, bare; but training windows are cut at random places,
-and nearly every example a model has seen follows a newline. Ours: every format, bare, after a newline, and after one
-or three training examples.
+Not in the paper. There, plain's prompt is given at position 0, bare; but training windows are cut at random places, so
+that what stands there is mostly the rest of an example: "20+690=" is likelier the end of "520+690=" than a sum of its
+own. Ours: every format, bare, after a newline, and after one or three training examples; and by the operands' lengths.
 """
 
 from ..config import EvaluationConfig
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell
+from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, share
 from .protocols import BARE, NEWLINE, addition, ask, detailed_steps, few, make_run
 
 FORMATS = {
@@ -20,6 +20,8 @@ FORMATS = {
     "simplified_scratchpad": 2_000,
     "detailed_scratchpad": 1_000,
 }
+UNMARKED = ("plain", "reverse_unwrapped")
+LENGTHS = ("3x3", "3x2", "2x3", "3x1", "1x3", "2x2")
 STARTS = {
     "bare": BARE,
     "newline": NEWLINE,
@@ -34,7 +36,7 @@ class PromptStart(Experiment):
     claims = (
         Claim(
             "plain's plateau is the prompt",
-            "Most of what plain addition lacks to 100 % is lost to a prompt that starts where no training window did.",
+            "Most of what plain addition lacks to 100 % is lost to a prompt that starts at position 0.",
             lambda m: (
                 (m.mean(format="plain", start="newline") - m.mean(format="plain", start="bare"))
                 / max(1e-9, 100 - m.mean(format="plain", start="bare"))
@@ -82,7 +84,18 @@ class PromptStart(Experiment):
         series = [Series(s, [stat.point(f) for f in formats if (stat := stats[f, s])]) for s in STARTS]
         rows = [[f, f"{FORMATS[f]:,}", *(cell(stats[f, s]) for s in STARTS)] for f in formats]
         note = "The paper asked bare prompts only. Three detailed examples do not fit the context: cut from the left."
+        by_length = [
+            [f, lengths, *(cell(measured.stat(share("lengths", lengths), format=f, start=s)) for s in STARTS)]
+            for f in UNMARKED
+            for lengths in LENGTHS
+            if measured.of(format=f)
+        ]
+        why = (
+            "Digits of the first operand x digits of the second. A bare prompt whose first operand is the shorter one "
+            "reads like the rest of a longer sum."
+        )
         return [
             Figure("What stands before the prompt", "format", "test accuracy (%)", series, bars=True),
             Table("Accuracy (%)", ("format", "examples", *STARTS), rows, note),
+            Table("Accuracy (%) by the operands' lengths", ("format", "digits", *STARTS), by_length, why),
         ]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..config import DataConfig, EvaluationConfig, FormatConfig, ModelConfig, RunConfig, StopConfig, TrainConfig
-from .base import Tier
+from .base import SAMPLED_AT_08, Question, Tier
 
 FORMATS = ("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad")
 
@@ -34,8 +34,12 @@ def make_run(
     watch: Sequence[EvaluationConfig] = (),
     stop: bool = True,
     eval_every: int | None = None,
+    fast_steps: int | None = None,
 ) -> RunConfig:
-    """A training run. What is left out is the paper's: see the module's docstring."""
+    """A training run. What is left out is the paper's: see the module's docstring.
+
+    `fast_steps`: what tier fast gives it, where its usual steps are too few to learn the task.
+    """
     scratchpad = is_scratchpad(data)
     model: dict[str, Any] = {"context": context or (1024 if scratchpad else 256)}
     train: dict[str, Any] = {
@@ -49,7 +53,7 @@ def make_run(
     if tier == "fast":
         train["batch_size"] = min(train["batch_size"], FAST_BATCH if model["context"] <= 256 else FAST_LONG_BATCH)
         train["accumulation"] = 1
-        train["steps"] = min(train["steps"], FAST_SCRATCHPAD_STEPS if scratchpad else FAST_STEPS)
+        train["steps"] = min(train["steps"], fast_steps or (FAST_SCRATCHPAD_STEPS if scratchpad else FAST_STEPS))
         train["eval_every"] = eval_every or 500
         train["stop"] = FAST_STOP if stop else StopConfig()
     if tier == "smoke":
@@ -86,6 +90,15 @@ def ask(tier: Tier, question: EvaluationConfig) -> EvaluationConfig:
     if question.data is not None:
         update["data"] = small(question.data)
     return question.model_copy(update=update)
+
+
+def greedy_and_sampled(tier: Tier, question: EvaluationConfig) -> list[Question]:
+    """Greedy; in tier paper also as most of the published numbers were made, sampled at temperature 0.8."""
+    questions = [Question(ask(tier, question))]
+    if tier == "paper":
+        sampled = question.model_copy(update={"temperature": 0.8})
+        questions.append(Question(sampled, {"decoding": SAMPLED_AT_08}))
+    return questions
 
 
 def name_of(data: DataConfig) -> str:

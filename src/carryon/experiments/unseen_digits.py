@@ -5,11 +5,11 @@ and on sums with a 5 at each place. The released tests have 2,000 problems per p
 with a slice for each place.
 """
 
-from ..config import ExcludeConfig
+from ..config import EvaluationConfig, ExcludeConfig
 from ..paper import table
 from ..reports import Figure, Point, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Metric, Question, Tier, accuracy, cell, share
-from .protocols import BARE, addition, ask, few, make_run
+from .base import INF, Case, Claim, Experiment, Measured, Metric, Tier, accuracy, cell_with_sampled, share
+from .protocols import BARE, addition, few, greedy_and_sampled, make_run
 
 PLACES = (1, 2, 3)
 
@@ -33,10 +33,22 @@ class UnseenDigits(Experiment):
             "Sums with the hidden digit still come out right in good part.",
             lambda m: min(where_hidden(m, place) for place in PLACES),
             "reverse, worst place, sums with a 5 there",
-            (50, 99),
+            (50, 100),
             (10, 50),
             "in smaller part",
             " %",
+            "before, 99 % and more refuted it",
+        ),
+        Claim(
+            "more than 66 % everywhere",
+            "Wherever a 5 was hidden, more than 66 % of the sums with a 5 there come out right, plain's too.",
+            lambda m: min(where_hidden(m, place, format) for place in PLACES for format in ("plain", "reverse")),
+            "worst place and format, sums with a 5 there",
+            (66, 100),
+            (50, 66),
+            "more than half of them",
+            " %",
+            "added later",
         ),
         Claim(
             "worst at the lowest digit",
@@ -61,10 +73,11 @@ class UnseenDigits(Experiment):
     )
 
     def cases(self, tier: Tier) -> list[Case]:
-        asked = [Question(ask(tier, BARE))]
+        asked = greedy_and_sampled(tier, BARE)
+        fives = greedy_and_sampled(tier, EvaluationConfig(digit_apart=5))
         cases = []
         for format in ("plain", "reverse"):
-            cases.append(Case({"format": format, "place": 0}, make_run(tier, addition(format)), asked))
+            cases.append(Case({"format": format, "place": 0}, make_run(tier, addition(format)), fives))
             for place in few(tier, PLACES):
                 data = addition(format, exclude=ExcludeConfig(digit=5, position=place))
                 cases.append(Case({"format": format, "place": place}, make_run(tier, data), asked))
@@ -78,18 +91,17 @@ class UnseenDigits(Experiment):
             points = []
             for place in (0, *PLACES):
                 metrics = (accuracy, *(at(p) for p in PLACES))
-                stats = [measured.stat(metric, format=format, place=place) for metric in metrics]
-                rows.append([names[place], format, *map(cell, stats)])
+                shown = [cell_with_sampled(measured, metric, format=format, place=place) for metric in metrics]
+                rows.append([names[place], format, *shown])
                 numbers = theirs[names[place], format]
                 rows.append([names[place], f"{format} (paper)", *(f"{value}" for value in numbers)])
-                if place and (stat := stats[place]):
+                if place and (stat := measured.stat(at(place), format=format, place=place)):
                     points.append(stat.point(names[place]))
             series.append(Series(format, points))
             paper = [Point(names[place], theirs[names[place], format][place]) for place in PLACES]
             series.append(Series(f"{format} (paper)", paper, "paper", "exact"))
-        note = "Slices by place exist only where a digit was hidden."
         head = ("hidden at", "format", "overall", *(f"5 at place {place}" for place in PLACES))
         return [
             Figure("Sums with a 5 where training had none", "hidden at", "accuracy (%)", series, bars=True),
-            Table("Accuracy (%)", head, rows, note),
+            Table("Accuracy (%)", head, rows),
         ]

@@ -8,8 +8,8 @@ not random ones. Ours: both; the test set is the same as ever, sums with a hidde
 from ..config import ExcludeConfig
 from ..paper import table
 from ..reports import Figure, Point, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, accuracy, cell, share
-from .protocols import BARE, addition, ask, few, make_run
+from .base import INF, Case, Claim, Experiment, Measured, Tier, accuracy, cell_with_sampled, share
+from .protocols import BARE, addition, few, greedy_and_sampled, make_run
 
 COUNTS = (100, 200, 500)
 HIDDEN = share("slice", "with a hidden number")
@@ -62,7 +62,7 @@ class UnseenNumbers(Experiment):
     )
 
     def cases(self, tier: Tier) -> list[Case]:
-        asked = [Question(ask(tier, BARE))]
+        asked = greedy_and_sampled(tier, BARE)
         cases = []
         for format in ("plain", "reverse"):
             cases.append(Case({"format": format, "hidden": 0}, make_run(tier, addition(format)), asked))
@@ -79,7 +79,8 @@ class UnseenNumbers(Experiment):
         series, rows = [], []
         for format in ("plain", "reverse"):
             nothing = measured.stat(format=format, hidden=0)
-            rows.append([format, "none", cell(nothing), "–", f"{overall[1 + columns.index(f'none/{format}')]}", "–"])
+            found = cell_with_sampled(measured, format=format, hidden=0)
+            rows.append([format, "none", found, "–", f"{overall[1 + columns.index(f'none/{format}')]}", "–"])
             for choice in ("random", "rarest"):
                 points = [nothing.point(0)] if nothing else []
                 points += measured.curve("hidden", format=format, choice=choice)
@@ -87,11 +88,11 @@ class UnseenNumbers(Experiment):
                 for count in measured.values("hidden", format=format, choice=choice):
                     at = 1 + columns.index(f"{count}/{format}") if f"{count}/{format}" in columns else None
                     theirs = [f"{row[at]}" if at and choice == "rarest" else "–" for row in (overall, hidden)]
-                    found = [
-                        cell(measured.stat(metric, format=format, hidden=count, choice=choice))
+                    ours = [
+                        cell_with_sampled(measured, metric, format=format, hidden=count, choice=choice)
                         for metric in (accuracy, HIDDEN)
                     ]
-                    rows.append([format, f"{count} ({choice})", *found, *theirs])
+                    rows.append([format, f"{count} ({choice})", *ours, *theirs])
             theirs_points = [
                 Point(0 if name.startswith("none") else int(name.split("/")[0]), value)
                 for name, value in zip(columns, overall[1:], strict=True)

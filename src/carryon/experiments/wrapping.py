@@ -8,8 +8,8 @@ cannot be traced. Ours: balanced data for all, reverse padded too.
 from ..config import FormatConfig
 from ..paper import table
 from ..reports import Figure, Point, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell
-from .protocols import BARE, addition, ask, make_run, sizes
+from .base import INF, Case, Claim, Experiment, Measured, Tier, cell_with_sampled
+from .protocols import BARE, addition, greedy_and_sampled, make_run, sizes
 
 WRAPPINGS = {
     ("plain", "bare"): "plain",
@@ -52,14 +52,15 @@ class Wrapping(Experiment):
             " points",
         ),
         Claim(
-            "reverse needs no marks",
-            "Reverse is as good without marks once there is enough data.",
-            lambda m: at_10_000(m, "reverse", "bare") - at_10_000(m, "reverse", "$"),
-            "10,000 examples, reverse bare minus `$`",
-            (-1, INF),
-            (-5, -1),
-            "nearly as good",
+            "marks lift reverse",
+            "`$` marks lift reverse, too.",
+            lambda m: at_10_000(m, "reverse", "$") - at_10_000(m, "reverse", "bare"),
+            "10,000 examples, reverse, `$` minus bare",
+            (1, INF),
+            (0, 1),
+            "hardly",
             " points",
+            "before, it had the paper say the opposite",
         ),
     )
 
@@ -68,7 +69,7 @@ class Wrapping(Experiment):
             Case(
                 {"order": order, "around": around, "examples": size},
                 make_run(tier, addition(FormatConfig(name=format), size)),  # type: ignore[arg-type]
-                [Question(ask(tier, BARE))],
+                greedy_and_sampled(tier, BARE),
             )
             for (order, around), format in WRAPPINGS.items()
             for size in sizes(tier, SIZES)
@@ -86,7 +87,10 @@ class Wrapping(Experiment):
         ]
         rows = [
             [f"{order}, {around}"]
-            + [cell(measured.stat(order=order, around=around, examples=size)) for size in measured.values("examples")]
+            + [
+                cell_with_sampled(measured, order=order, around=around, examples=size)
+                for size in measured.values("examples")
+            ]
             for order, around in WRAPPINGS
         ]
         columns = ("written", *(f"{size:,}" for size in measured.values("examples")))

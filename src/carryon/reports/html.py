@@ -44,7 +44,8 @@ def write_page(chapters: Sequence[Chapter]) -> str:
     body = [
         "<h1>Teaching arithmetic to small transformers: what became of the claims</h1>",
         f"<p>{escape(count_verdicts(chapters))}</p>",
-        "<p class=soft>Each rule was committed before the runs it judges. Numbers: mean over seeds (range, seeds).</p>",
+        "<p class=soft>Each rule was committed before the runs it judges, or says why not. "
+        "Numbers: mean over seeds (range, seeds).</p>",
         _claims(chapters),
     ]
     for chapter in chapters:

@@ -60,7 +60,8 @@ def write_overview(chapters: Sequence[Chapter]) -> str:
     lines = [
         "# What became of the paper's claims",
         "",
-        "Made by `carryon report --format md` from `results/`. Each rule was committed before the runs it judges.",
+        "Made by `carryon report --format md` from `results/`. "
+        "Each rule was committed before the runs it judges, or says why not.",
         "",
         count_verdicts(chapters),
         "",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import UnknownName, Unsupported
-from ..operations import Domain, Operation, Pairs
+from ..operations import Codes, Domain, Operation, Pairs
 from ..operations.digits import num_digits
 from ..operations.multiplication import Multiplication
 from .strata import (
@@ -63,8 +63,24 @@ def uniform(domain: Domain, operation: Operation, digits: int) -> Plan:
 
 def full_length(domain: Domain, operation: Operation, digits: int) -> Plan:
     """Every problem whose longer operand has all digits, with the same probability."""
-    strata = Strata({"all": longest(_pairs(domain), digits, digits)}, whole(domain).label)
+    pairs = _pairs(domain)
+
+    def label(codes: Codes) -> list[Any]:
+        return ["all" if length == digits else None for length in pairs.longest(codes).tolist()]
+
+    strata = Strata({"all": longest(pairs, digits, digits)}, label)
     return Plan(strata, lambda size, capacity: {"all": min(size, capacity["all"])})
+
+
+def balanced_full_length(domain: Domain, operation: Operation, digits: int) -> Plan:
+    """Problems whose longer operand has all digits, the same number for each length of the other."""
+    lengths = by_lengths(_pairs(domain), _few_digits(digits, MAX_PAIR_DIGITS, "full_length"))
+    strata = Strata({key: stratum for key, stratum in lengths.of.items() if key[1] == digits}, lengths.label)
+    return Plan(
+        strata,
+        lambda size, capacity: deal(size, capacity, list(reversed(list(strata.of)))),
+        lambda size: {"lengths": {f"{short}+{long}": size // digits for short, long in strata.of}},
+    )
 
 
 def revealed(domain: Domain, operation: Operation, digits: int) -> Plan:
@@ -250,6 +266,7 @@ def _few_digits(digits: int, most: int, instead: str) -> int:
 SAMPLERS: dict[str, Callable[[Domain, Operation, int], Plan]] = {
     "uniform": uniform,
     "full_length": full_length,
+    "balanced_full_length": balanced_full_length,
     "balanced_digits": balanced_digits,
     "balanced_carries": balanced_carries,
     "balanced": balanced,

@@ -39,7 +39,7 @@ class Stratum(ABC):
 
 @dataclass(frozen=True)
 class Strata:
-    """A domain cut into classes: every problem has one label, and belongs to the stratum of that name."""
+    """A domain cut into classes: a problem's label names its stratum; of a name that is not here, it is in none."""
 
     of: Mapping[Any, Stratum]
     label: Callable[[Codes], list[Any]]
@@ -306,7 +306,8 @@ def listed_by_label(strata: Strata, codes: Codes) -> Strata:
     """The same classes, holding these problems alone."""
     members: dict[Any, list[int]] = {key: [] for key in strata.of}
     for place, label in enumerate(strata.label(codes)):
-        members[label].append(place)
+        if label in members:
+            members[label].append(place)
     return Strata({key: Listed(codes[np.array(places, np.int64)]) for key, places in members.items()}, strata.label)
 
 

@@ -69,7 +69,7 @@ class Exam:
         if question.corrupt != "none":
             found = evaluate_corrupted(self.problems, self._format, self._complete, question.corrupt, question.seed)
             return found, None
-        parts = slices_of(self._part) if slices else None
+        parts = slices_of(self._part, question.digit_apart) if slices else None
         report = score(
             self._sheets, self._complete, prefix=self._prefix, given_lines=question.given_lines, slices=parts, tick=tick
         )
