@@ -4,11 +4,12 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,26 @@ def test_ten_kills_change_nothing(smoke, tmp_path):
     assert done.returncode == 0, done.stderr_text
     undisturbed = {key: value for key, value in measured(smoke).items() if key[0] in SOME}
     assert measured(tmp_path) == undisturbed
+
+
+@pytest.mark.timeout(120)
+def test_what_is_told_of_a_run_comes_from_one_training(smoke, tmp_path):
+    """Trained again for a new question, a run is asked the old ones again, too, whoever wants to know."""
+    true = {key: value for key, value in measured(smoke).items() if key[0] in ("noisy_prefix", "unseen_digits")}
+    results = tmp_path / "results"
+    shutil.copytree(smoke / "results" / "smoke", results / "smoke")
+    for path in results.glob("smoke/*.jsonl"):
+        if path.stem != "noisy_prefix":
+            path.unlink()
+    path = results / "smoke" / "noisy_prefix.jsonl"
+    rows = [json.loads(row) for row in path.read_text().splitlines()]
+    for row in rows:
+        row["metrics"]["exact"] = 2.0  # of weights that nobody has any more
+    path.write_text("not a line\n" + "".join(f"{json.dumps(row)}\n" for row in rows))
+    done = run(tmp_path, "reproduce", "unseen_digits", "--tier", "smoke", "--jobs", "2")
+    assert done.returncode == 0, done.stderr_text
+    assert measured(tmp_path) == true
+    assert path.read_text().startswith("not a line\n")
 
 
 @pytest.mark.timeout(120)
@@ -313,6 +334,17 @@ def test_of_runs_with_as_many_tokens_a_probe_takes_the_longest_examples(tmp_path
 
 
 # --- results and bad input ----------------------------------------------------------------------------------------
+
+
+def test_a_line_that_is_measured_again_takes_its_old_place(tmp_path):
+    store, other = Store(tmp_path), replace(LINE, run="s")
+    store.add("fast", "wrapping", [LINE, other])
+    again, new = replace(LINE, metrics={"accuracy": 0.75}), replace(LINE, run="t")
+    store.put("fast", "wrapping", [new, again])
+    assert store.read("fast", "wrapping") == [again, other, new]
+    store.add("fast", "wrapping", [LINE])
+    assert store.read("fast", "wrapping") == [again, other, new]
+
 
 LINE = Line("r", "e", {"a": 1}, {"format": "plain"}, 0, {"accuracy": 0.5}, 1.0, "cpu", "abc")
 

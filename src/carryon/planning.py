@@ -9,12 +9,12 @@ from functools import cache, cached_property
 from statistics import median
 from typing import Any
 
-from .config import AnyRun, DataConfig, ModelConfig, RunConfig, StopConfig, TrainConfig
+from .config import AnyRun, DataConfig, EvaluationConfig, ModelConfig, RunConfig, StopConfig, TrainConfig
 from .data import make_dataset
 from .execution import Outcome, Task
 from .experiments import Case, Experiment, Tier
 from .experiments.protocols import small
-from .results import Line, Store
+from .results import Key, Line, Store
 
 DEFAULT_SECONDS = {"smoke": 1.0, "fast": 25.0, "paper": 150.0}
 """What a run is taken to cost where none was measured."""
@@ -47,7 +47,9 @@ class Known:
 
     lines: dict[tuple[str, str], Line] = field(default_factory=dict)
     """By run and evaluation, whoever asked."""
-    own: dict[str, set[tuple[str, str, str]]] = field(default_factory=dict)
+    own: dict[str, set[Key]] = field(default_factory=dict)
+    of_run: dict[str, list[tuple[str, str, Line]]] = field(default_factory=dict)
+    """Every line of a run, with its tier and experiment."""
     costs: "Costs" = field(default_factory=lambda: Costs())
 
     @classmethod
@@ -55,6 +57,7 @@ class Known:
         known = cls()
         for line_tier, name, line in store.everything():
             known.lines.setdefault((line.run, line.evaluation), line)
+            known.of_run.setdefault(line.run, []).append((line_tier, name, line))
             if line_tier == tier:
                 known.own.setdefault(name, set()).add(line.key)
             if line.evaluation == "trials":
@@ -96,7 +99,8 @@ class Plan:
     """What has to be run, the most informative first."""
     done: int
     """Cases that need nothing."""
-    costs: Costs = field(default_factory=Costs)
+    known: Known = field(default_factory=Known)
+    """What there was when the plan was made."""
 
     @cached_property
     def by_key(self) -> dict[str, list[Wanted]]:
@@ -128,7 +132,7 @@ class Plan:
         )
 
     def _measured(self, task: Task) -> float | None:
-        return self.costs.estimate(*self._kind(task))
+        return self.known.costs.estimate(*self._kind(task))
 
     def _kind(self, task: Task) -> tuple[str, float]:
         if isinstance(task.run, RunConfig):
@@ -141,10 +145,17 @@ class Plan:
         return f"{found[0].experiment} {_words(found[0].case.settings)}" if found else "a run that others start from"
 
     def keep(self, task: Task, outcome: Outcome) -> None:
-        """Write an outcome to the results of every experiment that wanted it."""
-        self.costs.add(task.key, *self._kind(task), outcome.seconds)
-        for want in self.by_key.get(task.key, ()):
-            self.store.add(self.tier, want.experiment, _lines(want, outcome))
+        """Write an outcome to the results of every experiment that wanted it, now or before.
+
+        A run that had to be trained again gives other numbers, if only by rounding: all that is told of it comes from
+        the same weights. What was missing is written last, so that after a kill it is still missing.
+        """
+        self.known.costs.add(task.key, *self._kind(task), outcome.seconds)
+        for tier, experiment, line in self.known.of_run.get(task.key, ()):
+            if line.evaluation != "history" and (answer := outcome.answers.get(line.evaluation)) is not None:
+                self.store.put(tier, experiment, [_measured_again(line, answer, outcome)])
+        for want in sorted(self.by_key.get(task.key, ()), key=lambda want: _find(want, self.known) is None):
+            self.store.put(self.tier, want.experiment, _lines(want, outcome))
 
 
 def _words(settings: Any) -> str:
@@ -178,7 +189,7 @@ def make_plan(
                 own = known.own.get(experiment.name, set())
                 store.add(tier, experiment.name, [line for line in found if line.key not in own])
     missing.sort(key=lambda want: want.case.run.seed)  # one seed of everything before the second of anything
-    return Plan(tier, store, wanted, _tasks(missing), len(wanted) - len(missing), known.costs)
+    return Plan(tier, store, wanted, _tasks(missing, known), len(wanted) - len(missing), known)
 
 
 def _find(want: Wanted, known: Known) -> list[Line] | None:
@@ -203,7 +214,7 @@ def probe_plan(experiments: Iterable[Experiment], tier: Tier, steps: int, store:
             parents = tuple(_cut(parent, steps) for parent in case.parents)
             case = replace(case, run=_cut(case.run, steps), parents=parents)
         wanted.append(Wanted(experiment.name, case.with_seed(0)))
-    return Plan(tier, store, wanted, _tasks(wanted), 0)
+    return Plan(tier, store, wanted, _tasks(wanted, Known()), 0)
 
 
 def _tokens(case: Case) -> float:
@@ -250,7 +261,7 @@ def spread(cases: Sequence[Case]) -> list[Case]:
     return [cases[place] for place in order]
 
 
-def _tasks(missing: Iterable[Wanted]) -> list[Task]:
+def _tasks(missing: Iterable[Wanted], known: Known) -> list[Task]:
     runs: dict[str, AnyRun] = {}
     evaluations: dict[str, dict[str, Any]] = {}
     for want in missing:
@@ -267,10 +278,29 @@ def _tasks(missing: Iterable[Wanted]) -> list[Task]:
                 {question.config.hash: question.config for question in case.questions}
             )
         runs[key] = run
+    for key in evaluations:
+        for _, _, line in known.of_run.get(key, ()):  # once it is trained again, all of that is asked again
+            question = line.config.get("evaluation")
+            if line.evaluation not in evaluations[key] and isinstance(question, dict):
+                evaluations[key] |= _question(question, line.evaluation)
     return [
         Task(run, tuple(evaluations.get(key, {}).values()), run.parent if isinstance(run, RunConfig) else None)
         for key, run in runs.items()
     ]
+
+
+def _question(stored: Mapping[str, Any], name: str) -> dict[str, EvaluationConfig]:
+    """A question as a line repeats it, by its hash; nothing if it has another meaning by now."""
+    try:
+        question = EvaluationConfig.model_validate(stored)
+    except ValueError:
+        return {}
+    return {name: question} if question.hash == name else {}
+
+
+def _measured_again(line: Line, answer: Mapping[str, Any], outcome: Outcome) -> Line:
+    metrics = {key: value for key, value in answer.items() if key != "config"}
+    return replace(line, metrics=metrics, seconds=outcome.seconds, device=outcome.device, version=outcome.version)
 
 
 def _lines(want: Wanted, outcome: Outcome) -> list[Line]:

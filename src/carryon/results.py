@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import PathExists, RunMismatch
-from .files import hold
+from .files import hold, write_whole
 
 TIERS = ("smoke", "fast", "paper")
 
@@ -36,8 +36,22 @@ class Line:
         return self.run, self.evaluation, json.dumps(self.settings, sort_keys=True)
 
 
-def _check(line: Line) -> None:
+Key = tuple[str, str, str]
+_UNREADABLE = (ValueError, TypeError, RecursionError)
+
+
+def _row(line: Line) -> str:
+    return json.dumps(asdict(line), sort_keys=True)
+
+
+def _parse(row: str) -> Line:
     """Somebody may have edited it."""
+    line = Line(**json.loads(row))
+    _check(line)
+    return line
+
+
+def _check(line: Line) -> None:
     if not all(isinstance(table, dict) for table in (line.config, line.settings, line.metrics)):
         raise TypeError("config, settings and metrics are tables")
     for part in ("model", "train"):
@@ -69,15 +83,14 @@ class Store:
             text = path.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return []
-        lines: dict[tuple[str, str, str], Line] = {}
+        lines: dict[Key, Line] = {}
         for number, row in enumerate(text.splitlines(), start=1):
             if not row.strip():
                 continue
             try:
-                line = Line(**json.loads(row))
-                _check(line)
+                line = _parse(row)
                 lines.setdefault(line.key, line)
-            except (ValueError, TypeError, RecursionError) as error:
+            except _UNREADABLE as error:
                 note = f"{path} line {number} was skipped: {str(error).splitlines()[0]}"
                 if note not in self.broken:
                     self.broken.append(note)
@@ -89,7 +102,7 @@ class Store:
         if not lines:
             return
         known = {line.key for line in self.read(tier, experiment)}
-        rows = [json.dumps(asdict(line), sort_keys=True) for line in lines if line.key not in known]
+        rows = [_row(line) for line in lines if line.key not in known]
         if not rows:
             return
         path = self.path(tier, experiment)
@@ -104,6 +117,23 @@ class Store:
             file.write(("\n".join(rows) + "\n").encode())
             file.flush()
             os.fsync(file.fileno())
+
+    def put(self, tier: str, experiment: str, lines: Iterable[Line]) -> None:
+        """Put lines in the places of those they measure again, and the others behind."""
+        new = {line.key: line for line in lines}
+        if not new.keys() & {line.key for line in self.read(tier, experiment)}:
+            self.add(tier, experiment, new.values())
+            return
+        path = self.path(tier, experiment)
+        rows = []
+        for row in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                line = new.pop(_parse(row).key, None)
+            except _UNREADABLE:
+                line = None
+            rows.append(row if line is None else _row(line))
+        rows += map(_row, new.values())
+        write_whole(path, "".join(f"{row}\n" for row in rows))
 
     def everything(self) -> Iterator[tuple[str, str, Line]]:
         """Tier, experiment and line of all that was ever measured."""

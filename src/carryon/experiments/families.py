@@ -20,7 +20,10 @@ def parent(tier: Tier, format: str, digits: int = 3) -> RunConfig:
     count = PARENT_EXAMPLES[format] * (1 if digits <= 3 else 2)
     if format == "plain":
         count = PLAIN_EXAMPLES.get(digits, count)
-    return child_run(tier, up_to(format, digits, count), steps=PARENT_STEPS[format], fast_steps=6_000)
+    data = up_to(format, digits, count)
+    if digits == 3:  # the usual models, made of the usual sums
+        data = data.model_copy(update={"sampler": "balanced"})
+    return child_run(tier, data, steps=PARENT_STEPS[format], fast_steps=6_000)
 
 
 def up_to(format: str, digits: int, num_examples: int) -> DataConfig:
