@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from carryon.config import CompletionConfig, EvaluationConfig
+from carryon.config import CompletionConfig, EvaluationConfig, RunConfig
 from carryon.execution import Outcome, Task, order_tasks
 from carryon.execution.local import run_local
 from carryon.experiments import EXPERIMENTS, experiment
@@ -22,6 +22,7 @@ from carryon.experiments.base import Case, Measured
 from carryon.files import hold
 from carryon.planning import make_plan, probe_plan, spread
 from carryon.results import Line, Store
+from carryon.runs import Run
 
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_WAIT_POLICY": "PASSIVE", "COLUMNS": "200"}
 
@@ -180,6 +181,23 @@ def test_what_is_told_of_a_run_comes_from_one_training(smoke, tmp_path):
     assert done.returncode == 0, done.stderr_text
     assert measured(tmp_path) == true
     assert path.read_text().startswith("not a line\n")
+
+
+@pytest.mark.timeout(240)
+def test_a_dry_run_writes_nothing(smoke, tmp_path):
+    folder = tmp_path / "results" / "smoke"
+    folder.mkdir(parents=True)
+    shutil.copy(smoke / "results" / "smoke" / "sample_efficiency.jsonl", folder)
+    done = run(tmp_path, "reproduce", "token_cost", "--tier", "smoke", "--dry-run")  # the same runs, all there
+    assert "0 to do" in done.stdout_text, done.stderr_text
+    assert [path.name for path in folder.iterdir()] == ["sample_efficiency.jsonl"]
+
+
+def test_a_run_that_starts_again_forgets_what_it_answered(tmp_path):
+    one = Run.start(tmp_path, RunConfig())
+    one.write_evaluation("0123456789", {"accuracy": 1.0})
+    one.start_again()
+    assert one.read_evaluation("0123456789") is None
 
 
 @pytest.mark.timeout(120)

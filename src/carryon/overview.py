@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from .experiments import Experiment, Measured
 from .paper import figure
-from .planning import make_plan
+from .planning import Wanted, make_plan
 from .reports import Chapter, TierPart
-from .results import Line, Store
+from .results import Line, Store, key_of
 
 
 def make_chapter(experiment: Experiment, store: Store, tiers: Sequence[str] = ("fast", "paper")) -> Chapter:
@@ -32,10 +32,12 @@ def make_chapter(experiment: Experiment, store: Store, tiers: Sequence[str] = ("
 
 
 def _current(experiment: Experiment, tier: str, lines: list[Line]) -> list[Line]:
-    """Without the runs of a protocol that was changed since: under the same settings they were trained otherwise."""
+    """Without lines of a protocol or question that was changed since, which may stand under the same settings."""
     cases = experiment.cases(tier)  # type: ignore[arg-type]
-    runs = {case.with_seed(seed).run.hash for seed in {line.seed for line in lines} for case in cases}
-    return [line for line in lines if line.run in runs]
+    seeds = {line.seed for line in lines}
+    wanted = [Wanted(experiment.name, case.with_seed(seed)) for case in cases for seed in seeds]
+    keys = {key_of(want.key, evaluation, settings) for want in wanted for evaluation, settings in want.lines}
+    return [line for line in lines if line.key in keys]
 
 
 def _part(experiment: Experiment, store: Store, tier: str, lines: list[Line]) -> TierPart:

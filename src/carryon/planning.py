@@ -151,9 +151,12 @@ class Plan:
         the same weights. What was missing is written last, so that after a kill it is still missing.
         """
         self.known.costs.add(task.key, *self._kind(task), outcome.seconds)
+        again: dict[tuple[str, str], list[Line]] = {}
         for tier, experiment, line in self.known.of_run.get(task.key, ()):
             if line.evaluation != "history" and (answer := outcome.answers.get(line.evaluation)) is not None:
-                self.store.put(tier, experiment, [_measured_again(line, answer, outcome)])
+                again.setdefault((tier, experiment), []).append(_measured_again(line, answer, outcome))
+        for place, lines in again.items():
+            self.store.put(*place, lines)
         for want in sorted(self.by_key.get(task.key, ()), key=lambda want: _find(want, self.known) is None):
             self.store.put(self.tier, want.experiment, _lines(want, outcome))
 
@@ -189,7 +192,9 @@ def make_plan(
                 own = known.own.get(experiment.name, set())
                 store.add(tier, experiment.name, [line for line in found if line.key not in own])
     missing.sort(key=lambda want: want.case.run.seed)  # one seed of everything before the second of anything
-    return Plan(tier, store, wanted, _tasks(missing, known), len(wanted) - len(missing), known)
+    runs = {want.key for want in missing}
+    others = [want for want in wanted if want.key in runs]
+    return Plan(tier, store, wanted, _tasks([*missing, *others], known), len(wanted) - len(missing), known)
 
 
 def _find(want: Wanted, known: Known) -> list[Line] | None:
@@ -261,10 +266,11 @@ def spread(cases: Sequence[Case]) -> list[Case]:
     return [cases[place] for place in order]
 
 
-def _tasks(missing: Iterable[Wanted], known: Known) -> list[Task]:
+def _tasks(wanted: Iterable[Wanted], known: Known) -> list[Task]:
+    """What has to be run for them, in their order."""
     runs: dict[str, AnyRun] = {}
     evaluations: dict[str, dict[str, Any]] = {}
-    for want in missing:
+    for want in wanted:
         case = want.case
         for parent in case.parents:
             runs.setdefault(parent.hash, parent)

@@ -16,6 +16,7 @@ from .errors import PathExists, RunMismatch
 from .files import hold, write_whole
 
 TIERS = ("smoke", "fast", "paper")
+Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,15 @@ class Line:
     version: str | None
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """The same run may answer the same question under several settings."""
-        return self.run, self.evaluation, json.dumps(self.settings, sort_keys=True)
+    def key(self) -> Key:
+        return key_of(self.run, self.evaluation, self.settings)
 
 
-Key = tuple[str, str, str]
+def key_of(run: str, evaluation: str, settings: Mapping[str, Any]) -> Key:
+    """What a line is known by: the same run may answer the same question under several settings."""
+    return run, evaluation, json.dumps(settings, sort_keys=True)
+
+
 _UNREADABLE = (ValueError, TypeError, RecursionError)
 
 

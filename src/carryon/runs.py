@@ -60,8 +60,9 @@ class Run:
         return (self.path / "result.json").exists()
 
     def start_again(self) -> None:
-        """Forget that it was done, and how far it had come."""
+        """Forget that it was done, how far it had come, and what its old weights answered."""
         (self.path / "result.json").unlink(missing_ok=True)
+        shutil.rmtree(self.path / "evaluations", ignore_errors=True)
         self.drop_state()
 
     @contextmanager

@@ -22,7 +22,9 @@ RESULTS = Path("results")
 def reproduce(
     names: Annotated[list[str], typer.Argument(help="Experiments, or all.")],
     tier: Annotated[str, typer.Option(help="smoke, fast or paper: how much compute.")] = "fast",
-    seeds: Annotated[int | None, number("Seeds of each run; 3 in fast, 2 in paper if left out.", 1)] = None,
+    seeds: Annotated[
+        int | None, number("Seeds of each run; if left out, what its claims ask for: mostly 3 in fast, 2 in paper.", 1)
+    ] = None,
     budget: Annotated[str | None, typer.Option(help="Stop in time: 90s, 25m, 2h.")] = None,
     on: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
     jobs: Annotated[
@@ -61,7 +63,7 @@ def reproduce(
         return
     store = Store(results)
     with store.locked():
-        plan = make_plan(chosen, tier, store, seeds)  # type: ignore[arg-type]
+        plan = make_plan(chosen, tier, store, seeds, copy=not dry_run)  # type: ignore[arg-type]
         for note in store.broken:
             print(f"carryon: {note}", file=sys.stderr)
         if dry_run:

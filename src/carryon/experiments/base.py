@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from ..config import AnyRun, EnumerationConfig, EvaluationConfig, RunConfig
-from ..reports import Figure, Point, Series, Table, Verdict
+from ..reports import Decision, Figure, Point, Series, Table, Verdict
 from ..results import Line
 
 Tier = Literal["smoke", "fast", "paper"]
@@ -150,9 +150,10 @@ class Measured:
         return points
 
     def crossing(self, level: float, x: str = "examples", metric: Metric = accuracy, /, **settings: Any) -> float:
-        """The smallest `x` at which the mean reaches a level, on straight lines between points; inf: never.
+        """The smallest `x` at which the mean reaches a level, on straight lines between points.
 
-        NotEnough where an `x` up to there was not measured: a curve that lacks its beginning crosses nowhere.
+        Outside of what was tried, a bound. NotEnough where an `x` up to there was not measured: a curve that lacks its
+        beginning crosses nowhere.
         """
         values = _values(x, self.planned, settings) or self.values(x, **settings)
         if not values:
@@ -161,9 +162,9 @@ class Measured:
         for value in values:
             y = self.mean(metric, **{**settings, x: value})
             if y >= level:
-                return float(value if before is None else _where(before, (value, y), level))
+                return AtMost(value) if before is None else _where(before, (value, y), level)
             before = value, y
-        return float("inf")
+        return AtLeast(values[-1])
 
 
 def _matches(given: Settings, wanted: Settings) -> bool:
@@ -182,11 +183,48 @@ def _where(start: tuple[float, float], end: tuple[float, float], level: float) -
     return x0 + (x1 - x0) * (level - y0) / (y1 - y0)
 
 
+class _Bound(float):
+    """All that is known of a positive number."""
+
+    def __mul__(self, factor: float) -> "_Bound":
+        return type(self)(float(self) * factor)
+
+    def __truediv__(self, divisor: float) -> "_Bound":
+        return type(self)(float(self) / divisor)
+
+
+class AtLeast(_Bound):
+    """A level that was not reached by the largest `x` tried."""
+
+
+class AtMost(_Bound):
+    """A level that was reached from the smallest `x` tried on."""
+
+
 def ratio(above: float, below: float) -> float:
-    """For a claim: one crossing over another. NotEnough where neither was reached: inf over inf says nothing."""
-    if above == below == INF:
+    """For a claim: one crossing over another. NotEnough where two bounds on the same side say nothing."""
+    if isinstance(above, AtLeast) and isinstance(below, AtLeast):
         raise NotEnough("neither side of the ratio got that far")
-    return above / below
+    if isinstance(above, AtMost) and isinstance(below, AtMost):
+        raise NotEnough("both sides of the ratio were there from the first point on")
+    value = float(above) / float(below)
+    if isinstance(above, AtLeast) or isinstance(below, AtMost):
+        return AtLeast(value)
+    return AtMost(value) if isinstance(above, AtMost) or isinstance(below, AtLeast) else value
+
+
+def largest(values: Iterable[float]) -> float:
+    """The maximum, and what is known of it."""
+    values = list(values)
+    top = max(values)
+    return AtLeast(top) if any(isinstance(value, AtLeast) for value in values) else top
+
+
+def smallest(values: Iterable[float]) -> float:
+    """The minimum, and what is known of it."""
+    values = list(values)
+    low = min(values)
+    return AtMost(low) if any(isinstance(value, AtMost) for value in values) else low
 
 
 @dataclass(frozen=True)
@@ -223,12 +261,33 @@ class Claim:
         except NotEnough as missing:
             return Verdict(self.name, self.says, self.rule, "not enough runs", f"not measured: {missing}")
         because = f"{self.of} is {_shown(value)}{self.unit}"
+        decision, *others = {self._decision(possible) for possible in self._possible(value)}
+        if others:
+            return Verdict(
+                self.name, self.says, self.rule, "not enough runs", f"not measured: {because}, no more is known"
+            )
+        if decision == "holds with a correction":
+            because += f": {self.correction}"
+        return Verdict(self.name, self.says, self.rule, decision, because)
+
+    def _decision(self, value: float) -> Decision:
         if self.holds[0] <= value <= self.holds[1]:
-            return Verdict(self.name, self.says, self.rule, "holds", because)
-        if self.corrected[0] <= value <= self.corrected[1]:
-            decision = "holds with a correction"
-            return Verdict(self.name, self.says, self.rule, decision, f"{because}: {self.correction}")  # type: ignore[arg-type]
-        return Verdict(self.name, self.says, self.rule, "does not hold", because)
+            return "holds"
+        return "holds with a correction" if self.corrected[0] <= value <= self.corrected[1] else "does not hold"
+
+    def _possible(self, value: float) -> list[float]:
+        """The number, or, of a bound, one from each range between the rule's limits that it leaves open."""
+        limits = (*self.holds, *self.corrected)
+        if isinstance(value, AtLeast):
+            return [value, *(p for limit in limits if limit > value for p in (limit, math.nextafter(limit, INF))), INF]
+        if isinstance(value, AtMost):
+            least = math.nextafter(0.0, 1.0)
+            return [
+                value,
+                *(p for limit in limits if 0 < limit < value for p in (limit, math.nextafter(limit, 0))),
+                least,
+            ]
+        return [value]
 
 
 def _words(settings: Settings) -> str:
@@ -248,6 +307,8 @@ def _range(bounds: tuple[float, float], unit: str) -> str:
 
 
 def _shown(value: float) -> str:
+    if isinstance(value, _Bound):
+        return f"{'at least' if isinstance(value, AtLeast) else 'at most'} {_shown(float(value))}"
     if value in (INF, -INF):
         return "without limit" if value > 0 else "none"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -9,7 +9,7 @@ test problems that do not occur in training.
 
 from ..config import DataConfig
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series, ratio
+from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, largest, paper_series, ratio
 from .protocols import BARE, FORMATS, ask, few, make_run
 
 DIGITS = (5, 7, 10)
@@ -21,7 +21,7 @@ SIZES = {
 }
 FAST_SIZES = {
     "plain": (10_000, 20_000, 50_000, 100_000),
-    "reverse": (2_000, 5_000, 10_000),
+    "reverse": (2_000, 5_000, 10_000, 20_000),
     "simplified_scratchpad": (1_000, 5_000, 10_000, 20_000),
     "detailed_scratchpad": (1_000, 2_000, 5_000),
 }
@@ -78,7 +78,7 @@ class LongerDigits(Experiment):
         Claim(
             "scratchpads do not",
             "With scratchpads the number of examples needed stays about the same.",
-            lambda m: max(growth(m, format, 80) for format in ("simplified_scratchpad", "detailed_scratchpad")),
+            lambda m: largest(growth(m, format, 80) for format in ("simplified_scratchpad", "detailed_scratchpad")),
             "examples for 80 %, 10 digits over 5, worse of the scratchpads",
             (0, 2),
             (2, 5),

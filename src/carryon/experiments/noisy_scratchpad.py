@@ -7,7 +7,7 @@ of one pipeline is itself mostly noise. Ours: right means right.
 
 from ..config import DataConfig, FormatConfig
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, NotEnough, Question, Tier, cell, paper_series, ratio
+from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series, ratio
 from .protocols import BARE, ask, few, make_run, sizes
 
 NOISES = ("none", "A", "C", "both")
@@ -26,10 +26,7 @@ def sizes_of(tier: Tier, operation: str, noise: str) -> tuple[int, ...]:
 
 def cost_of_noise(measured: Measured) -> float:
     """Examples for 90 % with noise, over those without."""
-    noisy, right = (measured.crossing(90, operation="add", noise=noise) for noise in ("both", "none"))
-    if noisy == right == SIZES[0]:
-        raise NotEnough(f"both pass 90 % with {SIZES[0]:,} examples, the fewest tried")
-    return ratio(noisy, right)
+    return ratio(*(measured.crossing(90, operation="add", noise=noise) for noise in ("both", "none")))
 
 
 class NoisyScratchpad(Experiment):

@@ -6,18 +6,18 @@ rates on the test set. Ours: fresh optimizer, the authors' rates; the steps and 
 """
 
 from ..reports import Figure, Series, Table
-from .base import Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series, ratio
+from .base import Case, Claim, Experiment, Measured, Question, Tier, cell, largest, paper_series, ratio, smallest
 from .families import child_run, parent, up_to
 from .protocols import BARE, FORMATS, ask, few
 
 STEPS_UP = ((2, 3), (3, 4), (5, 6), (7, 8))
 SIZES = {
     3: (1_000, 5_000, 10_000, 20_000),
-    4: (1_000, 5_000, 10_000, 20_000),
-    6: (2_000, 5_000, 10_000, 20_000),
+    4: (1_000, 5_000, 10_000, 50_000),
+    6: (2_000, 5_000, 20_000, 50_000),
     8: (5_000, 10_000, 20_000, 50_000),
 }
-"""Examples in all, by the digits they go up to."""
+"""Examples in all, by the digits they go up to: from some 500 with all digits to more than 10,000."""
 
 
 def steps_up(tier: str) -> tuple[tuple[int, int], ...]:
@@ -48,7 +48,7 @@ class OneMoreDigit(Experiment):
         Claim(
             "few examples suffice",
             "Except for plain, 1,000 to 5,000 examples teach one more digit.",
-            lambda m: max(enough(m, format, to, 95) for format in FORMATS[1:] for _, to in steps_up(m.tier)),
+            lambda m: largest(enough(m, format, to, 95) for format in FORMATS[1:] for _, to in steps_up(m.tier)),
             "examples with all digits for 95 %, worst of three formats and all lengths",
             (0, 5_000),
             (5_000, 10_000),
@@ -57,8 +57,8 @@ class OneMoreDigit(Experiment):
         Claim(
             "plain needs more",
             "Plain needs more than the other formats at every length.",
-            lambda m: min(
-                ratio(enough(m, "plain", to, 80), max(enough(m, format, to, 80) for format in FORMATS[1:]))
+            lambda m: smallest(
+                ratio(enough(m, "plain", to, 80), largest(enough(m, format, to, 80) for format in FORMATS[1:]))
                 for _, to in steps_up(m.tier)
             ),
             "examples with all digits for 80 %, plain over the worst other, least of all lengths",
@@ -73,7 +73,7 @@ class OneMoreDigit(Experiment):
         for format in few(tier, FORMATS, 2):
             for start, to in few(tier, steps_up(tier)):
                 steps = (20_000 if "detailed" in format else 10_000) if to == 4 else 5_000
-                for size in few(tier, SIZES[to] if tier == "paper" else SIZES[to][:3]):
+                for size in few(tier, SIZES[to]):
                     settings = {"format": format, "from": start, "to": to, "examples": with_all_digits(size, to)}
                     run = child_run(tier, up_to(format, to, size), steps, rate(format, to), fast_steps=2_000)
                     cases.append(Case(settings, run, [Question(ask(tier, BARE))], [parent(tier, format, start)]))

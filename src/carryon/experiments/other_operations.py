@@ -147,6 +147,6 @@ class OtherOperations(Experiment):
         columns = ("operation", "format", "examples", "exact", "within 5e-4", "within 5e-3")
         note = (
             "Exact: the number the format's text ends on. Within a tolerance: of the true value, from which the series "
-            "of the detailed sine and square root scratchpads ends a few 1e-4 away."
+            "of the detailed sine scratchpads ends a few 1e-4 away."
         )
         return [*items, Table("Accuracy (%)", columns, rows, note)]

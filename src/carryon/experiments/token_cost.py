@@ -12,7 +12,7 @@ from ..formats import make_format
 from ..operations import operation
 from ..paper import table
 from ..reports import Figure, Point, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Tier, paper_series, ratio
+from .base import INF, Case, Claim, Experiment, Measured, Tier, paper_series, ratio, smallest
 from .protocols import FORMATS, addition
 from .sample_efficiency import PAPER_NAMES, SampleEfficiency, needed
 
@@ -38,7 +38,7 @@ class TokenCost(Experiment):
         Claim(
             "reverse is cheapest",
             "Counted in training tokens, reverse is the cheapest format.",
-            lambda m: ratio(min(cost(m, format) for format in FORMATS if format != "reverse"), cost(m, "reverse")),
+            lambda m: ratio(smallest(cost(m, f) for f in FORMATS if f != "reverse"), cost(m, "reverse")),
             "tokens for 99 %, cheapest other format over reverse",
             (1.1, INF),
             (0.8, 1.1),

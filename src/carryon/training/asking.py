@@ -104,15 +104,17 @@ class Watch:
         row["lr"] = lr_at(progress.step, self._config.train)
         row["loss"] = stepper.mean_loss()
         if self._validation:  # of several data sets: the mean over them
-            row["validation"] = sum(_accuracy(exam) for exam in self._validation) / len(self._validation)
+            row["validation"] = sum(_accuracy(exam) or 0.0 for exam in self._validation) / len(self._validation)
         for name, exam in self._exams.items():
             row[name] = _accuracy(exam)
         return row
 
 
-def _accuracy(exam: Exam) -> float:
+def _accuracy(exam: Exam) -> float | None:
+    """None where there was nothing to ask."""
     result, _ = exam.ask(slices=False)
-    return float(result["accuracy" if "accuracy" in result else "exact"])
+    found: float | None = result["accuracy" if "accuracy" in result else "exact"]
+    return found
 
 
 def _prefix(question: EvaluationConfig, parts: Sequence[Dataset], format: Format) -> str:
