@@ -251,8 +251,8 @@ norm = dict(HAS_X=True, DROPOUT=True, WIDTH=512)
 keys = ["*i32", "*i32"]
 for kernel, types, constants in [
     (dropout._write_keys, [*keys, I, I], dict(BLOCK=256)),
-    (attention._attend_forward, [H, *keys, H, F, *low], heads | attention._FORWARD),
-    (attention._attend_forward, [H, *keys, H, F, *high], heads | attention._FORWARD),
+    (attention._attend_forward, [H, *keys, H, F, *low], heads | attention._forward_options(64)),
+    (attention._attend_forward, [H, *keys, H, F, *high], heads | attention._forward_options(64)),
     (attention._attend_deltas, [H, H, F, I, I, "fp32"], dict(K=64, BLOCK=64)),
     (attention._attend_backward, [H, *keys, H, F, F, H, *low, "fp32"], heads | attention._BACKWARD | dict(EVEN=True)),
     (attention._attend_backward, [H, *keys, H, F, F, H, *low, "fp32"], heads | attention._BACKWARD | dict(EVEN=False)),

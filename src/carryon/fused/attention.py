@@ -196,8 +196,13 @@ def _attend_backward(
 
 
 # The best of what was timed on an H200 (docs/performance.md).
-_FORWARD = {"BLOCK": 64, "num_warps": 4, "num_stages": 2, "maxnreg": 128}
+_FORWARD = {"BLOCK": 64, "num_warps": 4, "num_stages": 2}
 _BACKWARD = {"BLOCK": 64, "num_warps": 4, "num_stages": 2}
+
+
+def _forward_options(K: int) -> dict[str, int]:
+    """With 128 registers a thread, more programs share a multiprocessor; those of wider heads need more."""
+    return {**_FORWARD, "maxnreg": 128} if K <= 64 else _FORWARD
 
 
 class _Attend(torch.autograd.Function):
@@ -214,7 +219,7 @@ class _Attend(torch.autograd.Function):
         keys = write_keys(seed, 2 * site + 1, T)
         # One axis: the others of a grid end at 65,535.
         grid = (triton.cdiv(T, _FORWARD["BLOCK"]) * B * heads,)
-        _attend_forward[grid](qkv, seed, keys, out_BTD, logs, *ctx.numbers, **ctx.switches, **_FORWARD)
+        _attend_forward[grid](qkv, seed, keys, out_BTD, logs, *ctx.numbers, **ctx.switches, **_forward_options(K))
         ctx.save_for_backward(qkv, seed, keys, out_BTD, logs)
         return out_BTD
 
