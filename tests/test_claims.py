@@ -16,12 +16,14 @@ from carryon.config import CompletionConfig, EnumerationConfig, RunConfig
 from carryon.data import make_dataset
 from carryon.execution import Outcome, order_tasks
 from carryon.experiments import EXPERIMENTS, Measured
-from carryon.experiments.base import AtLeast, AtMost, Claim, NotEnough, cell_with_sampled, largest, ratio, smallest
+from carryon.experiments.bounds import AtLeast, AtMost, NotEnough, largest, ratio, smallest
+from carryon.experiments.claims import Claim
 from carryon.experiments.families import up_to
 from carryon.experiments.forgetting import RATES, chosen
 from carryon.experiments.lemmas import FIRST, THREE
 from carryon.experiments.length_generalization import like_training
 from carryon.experiments.one_more_digit import with_all_digits
+from carryon.experiments.showing import cell_with_sampled
 from carryon.experiments.token_cost import tokens_per_example
 from carryon.formats import make_format
 from carryon.operations import operation

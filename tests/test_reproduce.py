@@ -18,7 +18,8 @@ from carryon.config import CompletionConfig, EvaluationConfig, RunConfig
 from carryon.execution import Outcome, Task, order_tasks
 from carryon.execution.local import run_local
 from carryon.experiments import EXPERIMENTS, experiment
-from carryon.experiments.base import Case, Measured
+from carryon.experiments.base import Case
+from carryon.experiments.measured import Measured
 from carryon.files import hold
 from carryon.planning import make_plan, probe_plan, spread
 from carryon.results import Line, Store

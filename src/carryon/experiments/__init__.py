@@ -1,7 +1,9 @@
 """The paper's figures and tables, one file each, named by the question they answer."""
 
 from ..errors import UnknownName
-from .base import SEEDS, Case, Claim, Experiment, Measured, NotEnough, Question, Tier
+from .base import SEEDS, Case, Experiment, Question, Tier
+from .bounds import NotEnough
+from .claims import Claim
 from .forgetting import Forgetting
 from .format_switch import FormatSwitch
 from .function_errors import FunctionErrors
@@ -11,6 +13,7 @@ from .length_generalization import LengthGeneralization
 from .longer_digits import LongerDigits
 from .matrix_completion import MatrixCompletion
 from .matrix_completion_vs_model import MatrixCompletionVsModel
+from .measured import Measured
 from .noisy_prefix import NoisyPrefix
 from .noisy_scratchpad import NoisyScratchpad
 from .one_more_digit import OneMoreDigit

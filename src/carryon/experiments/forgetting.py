@@ -12,10 +12,14 @@ from typing import Any
 from ..config import DataConfig, EvaluationConfig
 from ..reports import Figure, Series, Table
 from ..results import Line
-from .base import Case, Claim, Experiment, Measured, NotEnough, Question, Stat, Tier, cell, paper_series
+from .base import Case, Experiment, Question, Tier
+from .bounds import NotEnough
+from .claims import Claim
 from .families import child_run, parent
 from .histories import curve
+from .measured import Measured, Stat
 from .protocols import FORMATS, ask, few
+from .showing import cell, paper_series
 
 RATES = {
     "plain": (1e-4, 3e-4),

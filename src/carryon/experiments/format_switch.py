@@ -7,10 +7,14 @@ was learnt is its mean along the way, since plain levels off below any level tha
 """
 
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, NotEnough, Question, Tier, cell, paper_series
+from .base import Case, Experiment, Question, Tier
+from .bounds import NotEnough
+from .claims import INF, Claim
 from .families import child_run, parent, up_to
 from .histories import curve
+from .measured import Measured
 from .protocols import BARE, FORMATS, ask, few
+from .showing import cell, paper_series
 
 TARGETS = {"plain": 20_000, "reverse": 10_000, "simplified_scratchpad": 5_000, "detailed_scratchpad": 2_000}
 STARTS = (*FORMATS, "none")

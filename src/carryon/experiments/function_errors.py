@@ -7,9 +7,13 @@ for sine stops so early that it gives the true value in 3 % of the problems; the
 """
 
 from ..reports import Figure, Point, Series, Table
-from .base import Case, Claim, Experiment, Measured, NotEnough, Question, Tier, cell, paper_series, share
+from .base import Case, Experiment, Question, Tier
+from .bounds import NotEnough
+from .claims import Claim
+from .measured import Measured, share
 from .other_operations import data_of
 from .protocols import BARE, ask, detailed_steps, make_run
+from .showing import cell, paper_series
 
 FORMATS = ("plain", "detailed_scratchpad")
 

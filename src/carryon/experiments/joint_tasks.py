@@ -6,14 +6,15 @@ three examples of each task. The few-shot script crashes as released. Ours: the 
 sets of examples each, no test problem in training.
 """
 
-from dataclasses import replace
-
 from ..config import DataConfig, EvaluationConfig
 from ..paper import table
 from ..reports import Figure, Point, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, cell_with_sampled
+from .base import Case, Experiment, Question, Tier
+from .claims import INF, Claim
+from .measured import Measured
 from .other_operations import data_of
 from .protocols import ask, few, greedy_and_sampled, make_run
+from .showing import cell, cell_with_sampled
 
 TASKS = {"+": "add", "-": "subtract", "x": "multiply", "sin": "sine", "sqrt": "sqrt"}
 SIZES = {"multiply": 3_000}
@@ -24,10 +25,6 @@ def task_data(operation: str) -> DataConfig:
     if operation == "add":
         return DataConfig(format="plain")  # type: ignore[arg-type]
     return data_of(operation, "plain", SIZES.get(operation, 10_000))
-
-
-def _with(question: Question, **settings: str) -> Question:
-    return replace(question, settings={**question.settings, **settings})
 
 
 class JointTasks(Experiment):
@@ -87,7 +84,7 @@ class JointTasks(Experiment):
         cases = []
         for task, operation in few(tier, tuple(TASKS.items()), 2):
             run = make_run(tier, task_data(operation))
-            asked = [_with(question, shots="zero") for question in greedy_and_sampled(tier, EvaluationConfig())]
+            asked = greedy_and_sampled(tier, EvaluationConfig(), shots="zero")
             cases.append(Case({"training": "alone", "task": task}, run, asked))
         first, *others = (task_data(operation) for operation in TASKS.values())
         together = make_run(tier, first, mix=others, steps=50_000, stop=False)
@@ -97,7 +94,7 @@ class JointTasks(Experiment):
         questions = []
         for part, task in enumerate(TASKS):
             zero = EvaluationConfig(part=part, limit=5_000)
-            questions += [_with(question, task=task, shots="zero") for question in greedy_and_sampled(tier, zero)]
+            questions += greedy_and_sampled(tier, zero, task=task, shots="zero")
             for source, shown in few(tier, tuple(enumerate(TASKS))):
                 for shots in few(tier, (1, 2, 3)):
                     for example_set in few(tier, range(SETS)):

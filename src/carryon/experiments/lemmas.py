@@ -7,7 +7,10 @@ counted.
 
 from ..config import EnumerationConfig
 from ..reports import Figure, Series, Table
-from .base import Case, Claim, Experiment, Measured, NotEnough, Tier, number
+from .base import Case, Experiment, Tier
+from .bounds import NotEnough
+from .claims import Claim
+from .measured import Measured, number
 from .protocols import few
 
 FIRST, THREE = "first digit needs every digit", "lowest digit first needs three inputs"

@@ -12,9 +12,13 @@ from typing import Any
 
 from ..config import DataConfig, EvaluationConfig, ExcludeConfig, RunConfig
 from ..reports import Figure, Series, Table
-from .base import Case, Claim, Experiment, Measured, NotEnough, Question, Tier, cell, paper_series
+from .base import Case, Experiment, Question, Tier
+from .bounds import NotEnough
+from .claims import Claim
 from .histories import curve
+from .measured import Measured
 from .protocols import BARE, addition, ask, few, make_run
+from .showing import cell, paper_series
 
 PRINTED, EXAMPLE = "8465+3541", "1946+3598"
 GIVEN = {

@@ -9,8 +9,12 @@ test problems that do not occur in training.
 
 from ..config import DataConfig
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, largest, paper_series, ratio
+from .base import Case, Experiment, Question, Tier
+from .bounds import largest, ratio
+from .claims import INF, Claim
+from .measured import Measured
 from .protocols import BARE, FORMATS, ask, few, make_run
+from .showing import cell, paper_series
 
 DIGITS = (5, 7, 10)
 SIZES = {

@@ -13,8 +13,12 @@ from collections.abc import Sequence
 
 from ..config import CompletionConfig
 from ..reports import Figure, Point, Series, Table
-from .base import Case, Claim, Experiment, Measured, Tier, cell, number, paper_series, ratio
+from .base import Case, Experiment, Tier
+from .bounds import ratio
+from .claims import Claim
+from .measured import Measured, number
 from .protocols import few
+from .showing import cell, paper_series
 
 ENTRIES = {
     20: (20, 40, 60, 70, 80, 90, 100, 120, 150, 200, 300),

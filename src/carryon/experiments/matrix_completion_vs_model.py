@@ -8,9 +8,13 @@ on a hundred tables a seed, since one is a coin's toss.
 
 from ..config import CompletionConfig, DataConfig
 from ..reports import Figure, Series, Table
-from .base import Case, Claim, Experiment, Measured, Tier, cell, cell_with_sampled, number, paper_series, ratio
+from .base import Case, Experiment, Tier
+from .bounds import ratio
+from .claims import Claim
 from .matrix_completion import ENTRIES, in_points, many_tables, percent
+from .measured import Measured, number
 from .protocols import BARE, greedy_and_sampled, make_run
+from .showing import cell, cell_with_sampled, paper_series
 
 SIZES = (500, 1_000, 1_200, 1_500, 1_800, 2_000, 3_000, 5_000)
 METHODS = ("as_published", "sums")

@@ -8,11 +8,14 @@ one token at temperature 0.8, and its random digits never start with 0. Ours: gr
 from ..config import EvaluationConfig
 from ..paper import table
 from ..reports import Figure, Point, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, number
+from .base import Case, Experiment, Question, Tier
+from .claims import INF, Claim
+from .measured import GREEDY, SAMPLED_AT_08, Measured, number
 from .protocols import addition, ask, make_run
+from .showing import cell
 
 EXACT, RELAXED = number("exact", 100), number("relaxed", 100)
-DECODINGS = {"greedy": 0.0, "sampled at 0.8": 0.8}
+DECODINGS = {GREEDY: 0.0, SAMPLED_AT_08: 0.8}
 
 
 class NoisyPrefix(Experiment):
@@ -23,7 +26,7 @@ class NoisyPrefix(Experiment):
         Claim(
             "reverse stays within one",
             "After random wrong digits reverse is still within one of the right third digit.",
-            lambda m: m.mean(RELAXED, format="reverse", noise="random", decoding="sampled at 0.8"),
+            lambda m: m.mean(RELAXED, format="reverse", noise="random", decoding=SAMPLED_AT_08),
             "reverse, random digits, within one",
             (99, 100),
             (90, 99),
@@ -34,8 +37,8 @@ class NoisyPrefix(Experiment):
             "plain is thrown off",
             "Random wrong digits throw plain off.",
             lambda m: (
-                m.mean(RELAXED, format="reverse", noise="random", decoding="sampled at 0.8")
-                - m.mean(RELAXED, format="plain", noise="random", decoding="sampled at 0.8")
+                m.mean(RELAXED, format="reverse", noise="random", decoding=SAMPLED_AT_08)
+                - m.mean(RELAXED, format="plain", noise="random", decoding=SAMPLED_AT_08)
             ),
             "within one after random digits, reverse minus plain",
             (20, INF),
@@ -46,7 +49,7 @@ class NoisyPrefix(Experiment):
         Claim(
             "plain survives a near miss",
             "A second digit that is off by one leaves plain's third digit right.",
-            lambda m: m.mean(EXACT, format="plain", noise="precise", decoding="sampled at 0.8"),
+            lambda m: m.mean(EXACT, format="plain", noise="precise", decoding=SAMPLED_AT_08),
             "plain, precise noise, exactly right",
             (97, 100),
             (85, 97),

@@ -7,8 +7,12 @@ of one pipeline is itself mostly noise. Ours: right means right.
 
 from ..config import DataConfig, FormatConfig
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series, ratio
+from .base import Case, Experiment, Question, Tier
+from .bounds import ratio
+from .claims import INF, Claim
+from .measured import Measured
 from .protocols import BARE, ask, few, make_run, sizes
+from .showing import cell, paper_series
 
 NOISES = ("none", "A", "C", "both")
 SIZES = (500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000)

@@ -6,9 +6,13 @@ rates on the test set. Ours: fresh optimizer, the authors' rates; the steps and 
 """
 
 from ..reports import Figure, Series, Table
-from .base import Case, Claim, Experiment, Measured, Question, Tier, cell, largest, paper_series, ratio, smallest
+from .base import Case, Experiment, Question, Tier
+from .bounds import largest, ratio, smallest
+from .claims import Claim
 from .families import child_run, parent, up_to
+from .measured import Measured
 from .protocols import BARE, FORMATS, ask, few
+from .showing import cell, paper_series
 
 STEPS_UP = ((2, 3), (3, 4), (5, 6), (7, 8))
 SIZES = {

@@ -8,8 +8,11 @@ training, so that sine ends at 20,000 examples and multiplication at 3,000.
 
 from ..config import DataConfig
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, accuracy, cell, paper_series, share
+from .base import Case, Experiment, Question, Tier
+from .claims import INF, Claim
+from .measured import Measured, accuracy, share
 from .protocols import BARE, ask, detailed_steps, few, make_run
+from .showing import cell, paper_series
 
 FORMATS = {
     "subtract": ("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad"),

@@ -8,11 +8,14 @@ nearly every example stood in training.
 """
 
 from ..reports import Figure, Series, Table
-from .base import Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series
+from .base import Case, Experiment, Question, Tier
+from .claims import Claim
+from .measured import GREEDY, SAMPLED_AT_08, Measured
 from .protocols import BARE, NEWLINE, SAMPLED, addition, ask, make_run, sizes
+from .showing import cell, paper_series
 
 SIZES = (500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000, 20_000, 40_000)
-BARE_GREEDY = {"prompt": "bare", "decoding": "greedy"}
+BARE_GREEDY = {"prompt": "bare", "decoding": GREEDY}
 
 
 class PlainVsReverse(Experiment):
@@ -64,9 +67,9 @@ class PlainVsReverse(Experiment):
     def cases(self, tier: Tier) -> list[Case]:
         asked = [
             Question(ask(tier, BARE), BARE_GREEDY),
-            Question(ask(tier, SAMPLED), {"prompt": "bare", "decoding": "sampled at 0.8"}),
+            Question(ask(tier, SAMPLED), {"prompt": "bare", "decoding": SAMPLED_AT_08}),
         ]
-        newline = Question(ask(tier, NEWLINE), {"prompt": "newline", "decoding": "greedy"})
+        newline = Question(ask(tier, NEWLINE), {"prompt": "newline", "decoding": GREEDY})
         return [
             Case({"format": "plain", "examples": size}, make_run(tier, addition("plain", size)), [*asked, newline])
             for size in sizes(tier, SIZES)
@@ -97,4 +100,4 @@ class PlainVsReverse(Experiment):
         ]
 
 
-_HOW = (BARE_GREEDY, {"prompt": "bare", "decoding": "sampled at 0.8"}, {"prompt": "newline"})
+_HOW = (BARE_GREEDY, {"prompt": "bare", "decoding": SAMPLED_AT_08}, {"prompt": "newline"})

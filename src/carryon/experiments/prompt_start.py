@@ -7,8 +7,11 @@ own. Ours: every format, bare, after a newline, and after one or three training 
 
 from ..config import EvaluationConfig
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, share
+from .base import Case, Experiment, Question, Tier
+from .claims import INF, Claim
+from .measured import Measured, share
 from .protocols import BARE, NEWLINE, addition, ask, detailed_steps, few, make_run
+from .showing import cell
 
 FORMATS = {
     "plain": 10_000,

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..config import DataConfig, EvaluationConfig, FormatConfig, ModelConfig, RunConfig, StopConfig, TrainConfig
-from .base import SAMPLED_AT_08, Question, Tier
+from .base import Question, Tier
+from .measured import SAMPLED_AT_08
 
 FORMATS = ("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad")
 
@@ -92,12 +93,12 @@ def ask(tier: Tier, question: EvaluationConfig) -> EvaluationConfig:
     return question.model_copy(update=update)
 
 
-def greedy_and_sampled(tier: Tier, question: EvaluationConfig) -> list[Question]:
+def greedy_and_sampled(tier: Tier, question: EvaluationConfig, **settings: str) -> list[Question]:
     """Greedy; in tier paper also as most of the published numbers were made, sampled at temperature 0.8."""
-    questions = [Question(ask(tier, question))]
+    questions = [Question(ask(tier, question), settings)]
     if tier == "paper":
         sampled = question.model_copy(update={"temperature": 0.8})
-        questions.append(Question(sampled, {"decoding": SAMPLED_AT_08}))
+        questions.append(Question(sampled, {**settings, "decoding": SAMPLED_AT_08}))
     return questions
 
 

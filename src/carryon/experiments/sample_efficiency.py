@@ -7,8 +7,12 @@ without their "Target:" line. Ours: the same test set for all, right scratchpads
 """
 
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Question, Tier, cell, paper_series, ratio
+from .base import Case, Experiment, Question, Tier
+from .bounds import ratio
+from .claims import INF, Claim
+from .measured import Measured
 from .protocols import BARE, FORMATS, addition, ask, detailed_steps, make_run, sizes
+from .showing import cell, paper_series
 
 SIZES = (250, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000, 20_000, 40_000)
 SCRATCHPAD_SIZES = SIZES[:-2]

@@ -9,14 +9,16 @@ training saw, all hundred one-digit sums (which those that balance digits have s
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar
 
 from ..config import DataConfig, EvaluationConfig, FormatConfig
 from ..paper import table
 from ..reports import Figure, Point, Series, Table
-from .base import INF, SEEDS, Case, Claim, Experiment, Measured, Metric, Stat, Tier, accuracy, cell_with_sampled, share
+from .base import SEEDS, Case, Experiment, Tier
+from .claims import INF, Claim
+from .measured import Measured, Metric, Stat, accuracy, share
 from .protocols import BARE, greedy_and_sampled, make_run
+from .showing import cell_with_sampled
 
 SAMPLERS = {"uniform": "Random", "balanced_digits": "Balanced Digits", "balanced_carries": "Balanced Carry-Ons"}
 PADDED = FormatConfig(name="plain_padded")
@@ -99,9 +101,9 @@ class Sampling(Experiment):
 
     def cases(self, tier: Tier) -> list[Case]:
         questions = [
-            replace(question, settings={**question.settings, "on": on})
+            question
             for on, config in (("overall", BARE), ("1-digit", ONE_DIGIT), ("2-digit", TWO_DIGITS))
-            for question in greedy_and_sampled(tier, config)
+            for question in greedy_and_sampled(tier, config, on=on)
         ]
         return [
             Case({"sampler": sampler}, make_run(tier, DataConfig(format=PADDED, sampler=sampler)), questions)  # type: ignore[arg-type]

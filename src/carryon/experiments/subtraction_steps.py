@@ -7,8 +7,12 @@ operands as text (so that 9 > 10) and teaches wrong comparisons. Ours: the same 
 
 from ..config import DataConfig
 from ..reports import Figure, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, NotEnough, Question, Tier, cell
+from .base import Case, Experiment, Question, Tier
+from .bounds import NotEnough
+from .claims import INF, Claim
+from .measured import Measured
 from .protocols import BARE, ask, detailed_steps, make_run
+from .showing import cell
 
 FORMATS = ("plain", "reverse", "detailed_scratchpad", "detailed_scratchpad_v2")
 LEAST_ERRORS = 20

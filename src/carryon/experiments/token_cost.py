@@ -12,9 +12,13 @@ from ..formats import make_format
 from ..operations import operation
 from ..paper import table
 from ..reports import Figure, Point, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Tier, paper_series, ratio, smallest
+from .base import Case, Experiment, Tier
+from .bounds import ratio, smallest
+from .claims import INF, Claim
+from .measured import Measured
 from .protocols import FORMATS, addition
 from .sample_efficiency import PAPER_NAMES, SampleEfficiency, needed
+from .showing import paper_series
 
 
 @cache

@@ -8,8 +8,11 @@ with a slice for each place.
 from ..config import EvaluationConfig, ExcludeConfig
 from ..paper import table
 from ..reports import Figure, Point, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Metric, Tier, accuracy, cell_with_sampled, share
+from .base import Case, Experiment, Tier
+from .claims import INF, Claim
+from .measured import Measured, Metric, accuracy, share
 from .protocols import BARE, addition, few, greedy_and_sampled, make_run
+from .showing import cell_with_sampled
 
 PLACES = (1, 2, 3)
 

@@ -8,8 +8,11 @@ not random ones. Ours: both; the test set is the same as ever, sums with a hidde
 from ..config import ExcludeConfig
 from ..paper import table
 from ..reports import Figure, Point, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Tier, accuracy, cell_with_sampled, share
+from .base import Case, Experiment, Tier
+from .claims import INF, Claim
+from .measured import Measured, accuracy, share
 from .protocols import BARE, addition, few, greedy_and_sampled, make_run
+from .showing import cell_with_sampled
 
 COUNTS = (100, 200, 500)
 HIDDEN = share("slice", "with a hidden number")

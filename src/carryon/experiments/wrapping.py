@@ -8,8 +8,11 @@ cannot be traced. Ours: balanced data for all, reverse padded too.
 from ..config import FormatConfig
 from ..paper import table
 from ..reports import Figure, Point, Series, Table
-from .base import INF, Case, Claim, Experiment, Measured, Tier, cell_with_sampled
+from .base import Case, Experiment, Tier
+from .claims import INF, Claim
+from .measured import Measured
 from .protocols import BARE, addition, greedy_and_sampled, make_run, sizes
+from .showing import cell_with_sampled
 
 WRAPPINGS = {
     ("plain", "bare"): "plain",

@@ -1,0 +1,139 @@
+"""What was measured, asked by what it varies: means and ranges over seeds, curves, and where they reach a level."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..reports import Point
+from ..results import Line
+from .bounds import AtLeast, AtMost, NotEnough
+
+Settings = Mapping[str, Any]
+GREEDY, SAMPLED_AT_08 = "greedy", "sampled at 0.8"
+"""What the setting `decoding` can be; a line without it was greedy."""
+
+
+@dataclass(frozen=True)
+class Stat:
+    """One number over several seeds."""
+
+    mean: float
+    low: float
+    high: float
+    seeds: int
+
+    def point(self, x: float | str) -> Point:
+        return Point(x, self.mean, self.low, self.high, self.seeds)
+
+
+Metric = Callable[[Mapping[str, Any]], float | None]
+
+
+def accuracy(metrics: Mapping[str, Any]) -> float | None:
+    """In percent."""
+    found = metrics.get("accuracy")
+    return None if found is None else 100 * float(found)
+
+
+def share(kind: str, label: str) -> Metric:
+    """Accuracy in percent of one part: share("digits", "2"), share("slice", "with a hidden number")."""
+
+    def metric(metrics: Mapping[str, Any]) -> float | None:
+        right, count = metrics.get("by", {}).get(kind, {}).get(label, (0, 0))
+        return 100 * right / count if count else None
+
+    return metric
+
+
+def number(name: str, scale: float = 1.0) -> Metric:
+    """A number that is stored under this name."""
+
+    def metric(metrics: Mapping[str, Any]) -> float | None:
+        found = metrics.get(name)
+        return None if found is None else scale * float(found)
+
+    return metric
+
+
+class Measured:
+    """An experiment's results in one tier, asked by what they vary.
+
+    `planned`: the settings of all lines there will be, so that a rule knows what was not measured yet.
+    """
+
+    def __init__(
+        self, lines: Iterable[Line], tier: str = "fast", min_seeds: int = 1, planned: Sequence[Settings] = ()
+    ) -> None:
+        self.lines, self.tier, self.min_seeds, self.planned = list(lines), tier, min_seeds, planned
+
+    def of(self, **settings: Any) -> list[Line]:
+        """The lines with just these settings among theirs; greedy ones, unless another decoding is named."""
+        return [line for line in self.lines if _matches(line.settings, settings)]
+
+    def values(self, name: str, **settings: Any) -> list[Any]:
+        """What a setting takes among the lines, each once, in their order."""
+        return _values(name, (line.settings for line in self.lines), settings)
+
+    def stat(self, metric: Metric = accuracy, /, **settings: Any) -> Stat | None:
+        """Mean and range over seeds; lines of one seed are averaged first. None: nothing measured."""
+        by_seed: dict[int, list[float]] = {}
+        for line in self.of(**settings):
+            if (value := metric(line.metrics)) is not None:
+                by_seed.setdefault(line.seed, []).append(value)
+        means = [sum(values) / len(values) for values in by_seed.values()]
+        return Stat(sum(means) / len(means), min(means), max(means), len(means)) if means else None
+
+    def mean(self, metric: Metric = accuracy, /, **settings: Any) -> float:
+        """For a claim: NotEnough where too few seeds were run."""
+        stat = self.stat(metric, **settings)
+        if stat is None or stat.seeds < self.min_seeds:
+            so_far = f" ({stat.seeds} of {self.min_seeds} seeds so far)" if stat else ""
+            raise NotEnough(_words(settings) + so_far)
+        return stat.mean
+
+    def curve(self, x: str, metric: Metric = accuracy, /, **settings: Any) -> list[Point]:
+        """A line of a figure, over the values that setting `x` takes."""
+        points = []
+        for value in self.values(x, **settings):
+            if stat := self.stat(metric, **{**settings, x: value}):
+                points.append(stat.point(value))
+        return points
+
+    def crossing(self, level: float, x: str = "examples", metric: Metric = accuracy, /, **settings: Any) -> float:
+        """The smallest `x` at which the mean reaches a level, on straight lines between points.
+
+        Outside of what was tried, a bound. NotEnough where an `x` up to there was not measured: a curve that lacks its
+        beginning crosses nowhere.
+        """
+        values = _values(x, self.planned, settings) or self.values(x, **settings)
+        if not values:
+            raise NotEnough(_words(settings))
+        before: tuple[float, float] | None = None
+        for value in values:
+            y = self.mean(metric, **{**settings, x: value})
+            if y >= level:
+                return AtMost(value) if before is None else _where(before, (value, y), level)
+            before = value, y
+        return AtLeast(values[-1])
+
+
+def _matches(given: Settings, wanted: Settings) -> bool:
+    wanted = {"decoding": GREEDY, **wanted}
+    return all((given.get(key, GREEDY) if key == "decoding" else given.get(key)) == wanted[key] for key in wanted)
+
+
+def _values(name: str, all_settings: Iterable[Settings], wanted: Settings) -> list[Any]:
+    found = {settings[name] for settings in all_settings if name in settings and _matches(settings, wanted)}
+    return sorted(found, key=lambda value: (isinstance(value, str), value))
+
+
+def _where(start: tuple[float, float], end: tuple[float, float], level: float) -> float:
+    """The x of a level on the straight line between two points."""
+    (x0, y0), (x1, y1) = start, end
+    return x0 + (x1 - x0) * (level - y0) / (y1 - y0)
+
+
+def _words(settings: Settings) -> str:
+    return ", ".join(
+        f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in settings.items()
+    )
