@@ -40,7 +40,7 @@ PAPER = {
 def of_length(format: str, length: int) -> EvaluationConfig:
     """A hundred sums whose longer operand has so many digits; all one-digit sums, which every model has seen.
 
-    What the model was fine-tuned on is left out; of the two-digit sums, up to one in ten was among what it learnt first.
+    What the model was fine-tuned on is left out; of the two-digit sums, up to one in ten was learnt before.
     """
     if length == 1:
         data = DataConfig(digits=1, format=format)  # type: ignore[arg-type]

@@ -71,7 +71,7 @@ class MatrixCompletionVsModel(Experiment):
             (50, 90),
             "most of it, not nearly all",
             " %",
-            "added later",
+            after_the_runs="added later",
         ),
         Claim(
             "completion is possible much earlier",

@@ -40,7 +40,7 @@ class UnseenDigits(Experiment):
             (10, 50),
             "in smaller part",
             " %",
-            "before, 99 % and more refuted it",
+            after_the_runs="before, 99 % and more refuted it",
         ),
         Claim(
             "more than 66 % everywhere",
@@ -51,7 +51,7 @@ class UnseenDigits(Experiment):
             (50, 66),
             "more than half of them",
             " %",
-            "added later",
+            after_the_runs="added later",
         ),
         Claim(
             "worst at the lowest digit",

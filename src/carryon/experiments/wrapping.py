@@ -63,7 +63,7 @@ class Wrapping(Experiment):
             (0, 1),
             "hardly",
             " points",
-            "before, it had the paper say the opposite",
+            after_the_runs="before, it had the paper say the opposite",
         ),
     )
 
