@@ -8,6 +8,7 @@ import carryon
 SOURCE = Path(carryon.__file__).parent
 LAYERS = [
     {"errors", "rng", "files", "paper", "origin", "lemmas"},
+    {"corpora"},
     {"config", "results", "matrix_completion"},
     {"operations", "recipes"},
     {"formats", "sampling", "tokenizers"},

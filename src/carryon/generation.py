@@ -70,7 +70,7 @@ class Completer:
 
     @torch.no_grad()
     def __call__(self, prompts: Sequence[str]) -> list[str]:
-        with self._evaluating():
+        with self.evaluating():
             return self._complete(prompts)
 
     @torch.no_grad()
@@ -85,7 +85,7 @@ class Completer:
         _, drafts = self._remembered.get((id(texts), prefix)) or (texts, self._prepare(texts, prefix))
         if self.remember:
             self._remembered[id(texts), prefix] = texts, drafts
-        with self._evaluating():
+        with self.evaluating():
             for rows, tokens_BS, counts_BS in drafts:
                 tokens_BS = tokens_BS.long()
                 wrong_BS = (self.model(tokens_BS[:, :-1]).argmax(dim=-1) != tokens_BS[:, 1:]) & counts_BS
@@ -221,7 +221,7 @@ class Completer:
         return torch.from_numpy(chances.astype(np.float32)).to(self.device)
 
     @contextmanager
-    def _evaluating(self) -> Iterator[None]:
+    def evaluating(self) -> Iterator[None]:
         """The model without dropout and in this precision, and as it was when that is over."""
         was_training = self.model.training
         self.model.eval()

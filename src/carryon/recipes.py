@@ -18,6 +18,7 @@ from .config import (
     load,
     override,
 )
+from .corpora import keep_corpus
 from .errors import BadConfig, UnknownName
 
 SAMPLED = EvaluationConfig(temperature=0.8)
@@ -81,7 +82,11 @@ def load_recipe(name: str, settings: Iterable[str] = ()) -> RunConfig:
     else:
         hint = "" if difflib.get_close_matches(name, RECIPES) else " (or the path of a TOML file)"
         raise UnknownName(f"recipe{hint}", name, RECIPES)
-    return load(RunConfig, values)
+    config = load(RunConfig, values)
+    if config.text is not None and (path := Path(config.text.corpus)).is_file():
+        kept = config.text.model_copy(update={"corpus": keep_corpus(path)})
+        config = config.model_copy(update={"text": kept})
+    return config
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

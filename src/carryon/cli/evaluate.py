@@ -14,7 +14,7 @@ from .train import RUNS
 def evaluate(
     run: Annotated[str, typer.Argument(help="A run's folder, name or hash.")],
     exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Every problem of the domain.")] = False,
-    split: Annotated[str, typer.Option(help="test, validation or train.")] = "test",
+    split: Annotated[str, typer.Option(help="test, validation or train; text: the text held out.")] = "test",
     problems: Annotated[
         Path | None, typer.Option(help="Problems from a file: JSONL as for render, or lines such as 128+367=495.")
     ] = None,
@@ -23,6 +23,9 @@ def evaluate(
     examples: Annotated[int, number("Training examples in front of every prompt.")] = 0,
     wrong_examples: Annotated[bool, typer.Option("--wrong-examples", help="Give those wrong answers.")] = False,
     example_set: Annotated[int, number("Which examples.")] = 0,
+    text_prompt: Annotated[
+        str | None, typer.Option(help="Text of this kind in front, such as 'short outside'; --example-set says which.")
+    ] = None,
     corrupt: Annotated[str, typer.Option(help="random or precise: two wrong digits first, the third scored.")] = "none",
     temperature: Annotated[float, typer.Option(help="0 is greedy; the paper says 0.8.")] = 0.0,
     top_k: Annotated[int | None, number("Sample from the likeliest k tokens.")] = None,
@@ -40,10 +43,13 @@ def evaluate(
     """
     from ..config import EvaluationConfig, load
     from ..errors import PathExists
+    from ..evaluation import text_prompt as read_text_prompt
     from ..runs import find_run
     from .output import print_json
 
     found = find_run(run, runs)
+    if text_prompt is not None:
+        prefix = read_text_prompt(text_prompt, example_set) + prefix
     question = load(
         EvaluationConfig,
         {
@@ -52,7 +58,7 @@ def evaluate(
             "prefix": prefix.replace("\\n", "\n"),
             "examples": examples,
             "wrong_examples": wrong_examples,
-            "example_set": example_set,
+            "example_set": example_set if examples else 0,
             "corrupt": corrupt,
             "temperature": temperature,
             "top_k": top_k,
@@ -74,17 +80,19 @@ def _ask(found: Any, question: Any, file: Path | None, failures: Path | None, de
     from ..devices import pick_precision
     from ..evaluation import read_problems
     from ..files import write_whole
-    from ..training import Exam, load_model
+    from ..training import Exam, Reading, load_model, make_exam
     from .progress import progress
 
     model, tokenizer = load_model(found, device)
     where = next(model.parameters()).device
     parts = [make_dataset(data, found.config.seed) for data in found.config.parts]
-    listed = None
+    asked = question, parts, model, tokenizer, pick_precision(precision, where)
     if file is not None:
         with open(file, encoding="utf-8") as lines:
             listed = read_problems(lines, str(file), found.config.data.base)[: question.limit]
-    exam = Exam(question, parts, model, tokenizer, pick_precision(precision, where), problems=listed)
+        exam: Exam | Reading = Exam(*asked, problems=listed)
+    else:
+        exam = make_exam(*asked, text=found.config.text)
     started = time.monotonic()
     with progress(len(exam.problems), "problems asked") as advance:
         result, report = exam.ask(tick=lambda done: advance(done, found.path.name))
@@ -107,6 +115,11 @@ def _print(result: dict[str, Any], name: str) -> None:
 
     out = console()
     title = f"{name}: {result.get('file') or describe(load(EvaluationConfig, result['config']))}"
+    if "perplexity" in result:
+        out.print(f"{title}\nperplexity {result['perplexity']:.3f} over {result['tokens']:,} tokens; it writes:")
+        for sample in result["samples"]:
+            out.print(f"---\n{sample.strip()}", markup=False, highlight=False)
+        return
     if "accuracy" not in result:
         out.print(
             f"{title}\nthird digit exact {result['exact']:.2%}, within one {result['relaxed']:.2%} "

@@ -95,6 +95,9 @@ def print_result(run: "Run", result: Mapping[str, Any]) -> None:
         if evaluation is None:
             continue
         question = describe(load(EvaluationConfig, evaluation["config"]))
+        if "perplexity" in evaluation:
+            print(f"  {question}: perplexity {evaluation['perplexity']:.3f} over {evaluation['tokens']:,} tokens")
+            continue
         if "accuracy" not in evaluation:
             print(f"  {question}: exact {evaluation['exact']:.2%}, within one {evaluation['relaxed']:.2%}")
             continue

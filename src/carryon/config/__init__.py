@@ -5,7 +5,7 @@ names; a test compares them with the registries.
 """
 
 from .base import SCHEMA, Config, config_hash
-from .data import DataConfig, ExcludeConfig, FormatConfig
+from .data import DataConfig, ExcludeConfig, FormatConfig, TextConfig
 from .loading import load, override
 from .names import (
     MAX_DIGITS,
@@ -51,6 +51,7 @@ __all__ = [
     "RunConfig",
     "SamplerName",
     "StopConfig",
+    "TextConfig",
     "TokenizerName",
     "TrainConfig",
     "choices",

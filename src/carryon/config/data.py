@@ -59,6 +59,23 @@ class ExcludeConfig(Config):
         return self == ExcludeConfig()
 
 
+class TextConfig(Config):
+    """Text to train on, examples in between."""
+
+    corpus: str = Field(default="tinyshakespeare", min_length=1, max_length=200)
+    """tinyshakespeare, sample, or a file of your own (kept as name@digest)."""
+    mixing: Literal["dialogue", "blocks", "none"] = "dialogue"
+    """dialogue: a random number of examples between any two passages, as the paper says; blocks: some passages, then
+    some of each kind of example, a hundred times, as the authors' data are; none: not trained on, its characters only
+    join the vocabulary."""
+    leave_out: str = Field(default="$", max_length=200)
+    """Characters to leave out. Tiny Shakespeare has one `$`, a slip, and the paper's count of 80 is without it."""
+    characters: str = Field(default="", max_length=200)
+    """More characters for the vocabulary."""
+    held_out: float = Field(default=0.1, gt=0, lt=1)
+    """Part of the text, its end, that perplexity is measured on."""
+
+
 def _name_alone(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 

@@ -6,7 +6,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from .base import Config, config_hash
-from .data import DataConfig
+from .data import DataConfig, TextConfig
 from .names import PositionName, TokenizerName
 
 
@@ -89,8 +89,9 @@ class TrainConfig(Config):
 class EvaluationConfig(Config):
     """A question put to a model. It has its own hash: a new question to an old model trains nothing."""
 
-    problems: Literal["test", "validation", "train", "exhaustive"] = "test"
-    """exhaustive: every problem of the domain, told apart by whether training saw it."""
+    problems: Literal["test", "validation", "train", "exhaustive", "text"] = "test"
+    """exhaustive: every problem of the domain, told apart by whether training saw it; text: no problems, but how well
+    the model reads the text that was held out, and what it writes by itself."""
     limit: int | None = Field(default=None, ge=1)
     """At most this many."""
     part: int = Field(default=0, ge=0)
@@ -132,7 +133,9 @@ class EvaluationConfig(Config):
     @property
     def column(self) -> str:
         """What its column is called where it is asked along the way."""
-        return self.problems if self == EvaluationConfig(problems=self.problems) else self.hash
+        if self != EvaluationConfig(problems=self.problems):
+            return self.hash
+        return "perplexity" if self.problems == "text" else self.problems
 
 
 class RunConfig(Config):
@@ -141,6 +144,8 @@ class RunConfig(Config):
     data: DataConfig = DataConfig()
     mix: tuple[DataConfig, ...] = ()
     """More data sets to train on together with `data`, in one shuffled stream."""
+    text: TextConfig | None = None
+    """Text to train on together with the examples."""
     tokenizer: TokenizerName = "characters"
     model: ModelConfig = ModelConfig()
     train: TrainConfig = TrainConfig()
@@ -165,7 +170,15 @@ class RunConfig(Config):
     def _parts_fit_together(self) -> Self:
         if self.mix and self.train.endless:
             raise ValueError("train.endless goes with one data set: leave mix out")
+        if (
+            self.text is not None
+            and self.text.mixing != "none"
+            and (self.train.endless or self.train.packing == "rows")
+        ):
+            raise ValueError("text goes into a stream of a finite set: leave train.endless and train.packing rows out")
         for question in (*self.evaluations, *self.watch):
+            if question.problems == "text" and self.text is None:
+                raise ValueError("an evaluation asks how well the model reads text, but there is none: set text.corpus")
             if max(question.part, question.examples_part or 0) > len(self.mix):
                 raise ValueError(
                     f"an evaluation asks for part {max(question.part, question.examples_part or 0)}, "

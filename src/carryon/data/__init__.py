@@ -8,6 +8,7 @@ from .manifest import Manifest, count_strata
 from .sources import Fresh, Mixture, Passages, Repeated, Source
 from .splits import SPLITS, Endless, Splits, domain_of, draw_held_out, make_splits
 from .store import read_manifest, refuse_existing, write_dataset
+from .text import SplitText, characters_of, mix_with_text, passages, split_text
 
 __all__ = [
     "FORMS",
@@ -24,8 +25,10 @@ __all__ = [
     "RowBatches",
     "Rows",
     "Source",
+    "SplitText",
     "Splits",
     "Windows",
+    "characters_of",
     "check_dataset",
     "count_strata",
     "domain_of",
@@ -33,8 +36,11 @@ __all__ = [
     "make_dataset",
     "make_rows",
     "make_splits",
+    "mix_with_text",
     "pack",
+    "passages",
     "read_manifest",
     "refuse_existing",
+    "split_text",
     "write_dataset",
 ]

@@ -13,6 +13,7 @@ from ..formats import Example, make_format
 from ..operations import Problem
 from ..rng import Stream
 from .splits import Endless, domain_of
+from .text import passages
 
 
 class Source(ABC):
@@ -70,8 +71,7 @@ class Passages(Source):
     """A text in pieces, cut at its blank lines; every pass over it in a new order."""
 
     def __init__(self, text: str, seed: int = 0) -> None:
-        pieces = [Example("", f"{piece}\n\n", "") for piece in text.split("\n\n") if piece.strip()]
-        self._pieces = Repeated(pieces, seed)
+        self._pieces = Repeated([Example("", piece, "") for piece in passages(text)], seed)
 
     def examples(self, start: int = 0) -> Iterator[Example]:
         return self._pieces.examples(start)

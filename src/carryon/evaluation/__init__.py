@@ -11,8 +11,10 @@ from .scoring import Complete, Confirm, Slices, evaluate, make_sheets, score
 from .scratchpads import first_wrong_line
 from .sheets import Sheet
 from .slices import slices_of
+from .text_prompts import TEXT_PROMPTS, text_prompt
 
 __all__ = [
+    "TEXT_PROMPTS",
     "Complete",
     "Confirm",
     "Report",
@@ -28,5 +30,6 @@ __all__ = [
     "read_problems",
     "score",
     "slices_of",
+    "text_prompt",
     "wilson",
 ]

@@ -16,9 +16,11 @@ from ..rng import Stream
 
 def describe(question: EvaluationConfig) -> str:
     """A question in words."""
+    if question.problems == "text":
+        return "the text held out"
     parts = [{"exhaustive": "every problem there is"}.get(question.problems, f"the {question.problems} set")]
     if question.prefix:
-        parts.append(f"after {question.prefix!r}")
+        parts.append(f"after {_short(question.prefix)}")
     if question.listed:
         parts = [", ".join(question.listed)]
     elif question.data is not None:
@@ -37,6 +39,10 @@ def describe(question: EvaluationConfig) -> str:
         parts.append(f"with {question.corrupt} wrong digits first")
     parts.append("greedy" if question.temperature == 0 else f"sampled at {question.temperature:g}")
     return ", ".join(parts)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 40 else f"{text[:37]}…")
 
 
 def exemplars(dataset: Dataset, count: int, which: int = 0, wrong: bool = False) -> str:

@@ -63,7 +63,7 @@ def _train(task: Task, config: RunConfig, root: Path, device: str, compile: str,
     from ..data import make_dataset
     from ..devices import pick_precision
     from ..runs import find_run
-    from ..training import Exam, load_model, train
+    from ..training import load_model, make_exam, train
 
     parent = find_run(config.parent, root) if config.parent else None
     run = Run.start(root, config)
@@ -80,7 +80,7 @@ def _train(task: Task, config: RunConfig, root: Path, device: str, compile: str,
         parts = [make_dataset(data, config.seed) for data in config.parts]
         for question in missing:
             began = time.monotonic()
-            answer, _ = Exam(question, parts, model, tokenizer, precision).ask()
+            answer, _ = make_exam(question, parts, model, tokenizer, precision, text=config.text).ask()
             answer |= {"config": question.model_dump(mode="json"), "seconds": round(time.monotonic() - began, 3)}
             run.write_evaluation(question.hash, answer)
     answers: dict[str, Any] = {q.hash: run.read_evaluation(q.hash) for q in task.evaluations}

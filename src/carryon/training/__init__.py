@@ -1,8 +1,8 @@
 """Training: config in, run folder out."""
 
-from .asking import Exam
+from .asking import Exam, Reading, make_exam
 from .display import Display, Silent
 from .loading import load_model
 from .loop import Interrupted, train
 
-__all__ = ["Display", "Exam", "Interrupted", "Silent", "load_model", "train"]
+__all__ = ["Display", "Exam", "Interrupted", "Reading", "Silent", "load_model", "make_exam", "train"]

@@ -1,18 +1,18 @@
 """Questions put to a model, along the way and at the end."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..config import DataConfig, EvaluationConfig, RunConfig
-from ..data import Dataset, domain_of, draw_held_out
+from ..config import DataConfig, EvaluationConfig, RunConfig, TextConfig
+from ..data import Dataset, domain_of, draw_held_out, split_text
 from ..errors import Unsupported
 from ..evaluation import Report, evaluate_corrupted, exemplars, make_sheets, read_problems, score, slices_of
 from ..formats import Format, make_format
-from ..generation import Completer
+from ..generation import Completer, perplexity
 from ..model import Decoder
 from ..operations import Domain, Operation, Problem, Problems
 from ..tokenizers import Tokenizer
@@ -76,6 +76,62 @@ class Exam:
         return report.as_dict(), report
 
 
+class Reading:
+    """How well a model reads the text that was held out, and what it writes by itself."""
+
+    problems: Sequence[Problem] = ()
+    _SAMPLES, _LENGTH = 3, 400
+
+    def __init__(
+        self,
+        question: EvaluationConfig,
+        text: TextConfig,
+        model: Decoder,
+        tokenizer: Tokenizer,
+        precision: torch.dtype = torch.float32,
+    ) -> None:
+        self._model, self._tokens = model, tokenizer.encode(split_text(text).held_out)
+        self._write = Completer(
+            model,
+            tokenizer,
+            lambda written: False,
+            min(self._LENGTH, model.config.context - 1),
+            temperature=question.temperature or 0.8,
+            top_k=question.top_k,
+            seed=question.seed,
+            precision=precision,
+        )
+
+    def ask(
+        self, *, slices: bool = True, tick: Callable[[int], None] | None = None
+    ) -> tuple[dict[str, Any], Report | None]:
+        """Perplexity a token; with `slices`, some of its own writing, too."""
+        with self._write.evaluating():
+            found: dict[str, Any] = {"perplexity": perplexity(self._model, self._tokens), "tokens": len(self._tokens)}
+        if slices:
+            # A newline opens every passage; more of them, so that the samples differ.
+            found["samples"] = self._write(["\n" * count for count in range(1, self._SAMPLES + 1)])
+        return found, None
+
+
+def make_exam(
+    question: EvaluationConfig,
+    parts: Sequence[Dataset],
+    model: Decoder,
+    tokenizer: Tokenizer,
+    precision: torch.dtype = torch.float32,
+    *,
+    text: TextConfig | None = None,
+    again: bool = False,
+) -> "Exam | Reading":
+    """What a question of a run asks for; `text` is the run's."""
+    if question.problems != "text":
+        return Exam(question, parts, model, tokenizer, precision, again=again)
+    if text is None:
+        raise Unsupported("the model was trained without text: there is none to read")
+    return Reading(question, text, model, tokenizer, precision)
+
+
 class Watch:
     """Evaluates while training goes on."""
 
@@ -89,8 +145,8 @@ class Watch:
     ) -> None:
         self._config = config
 
-        def exam(question: EvaluationConfig) -> Exam:
-            return Exam(question, parts, model, tokenizer, precision, again=True)
+        def exam(question: EvaluationConfig) -> Exam | Reading:
+            return make_exam(question, parts, model, tokenizer, precision, text=config.text, again=True)
 
         self._validation = [
             exam(EvaluationConfig(problems="validation", part=number))
@@ -110,10 +166,15 @@ class Watch:
         return row
 
 
-def _accuracy(exam: Exam) -> float | None:
-    """None where there was nothing to ask."""
+def _accuracy(exam: Exam | Reading) -> float | None:
+    """Or perplexity, of text. None where there was nothing to ask."""
     result, _ = exam.ask(slices=False)
-    found: float | None = result["accuracy" if "accuracy" in result else "exact"]
+    return main_number(result)
+
+
+def main_number(result: Mapping[str, Any]) -> float | None:
+    """What an answer comes down to."""
+    found: float | None = next(result[name] for name in ("accuracy", "exact", "perplexity") if name in result)
     return found
 
 

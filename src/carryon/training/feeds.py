@@ -12,11 +12,22 @@ import torch
 from torch import Tensor
 
 from ..config import ModelConfig, RunConfig
-from ..data import Dataset, Fresh, FreshWindows, Repeated, RowBatches, Windows, make_rows, pack
+from ..data import (
+    Dataset,
+    Fresh,
+    FreshWindows,
+    Repeated,
+    RowBatches,
+    Windows,
+    make_rows,
+    mix_with_text,
+    pack,
+    split_text,
+)
 from ..errors import BadConfig
 from ..formats import Example
 from ..rng import Stream
-from ..tokenizers import Tokenizer
+from ..tokenizers import Ids, Tokenizer
 from .team import Team
 
 
@@ -124,8 +135,17 @@ def make_feed(config: RunConfig, parts: Sequence[Dataset], tokenizer: Tokenizer,
         return FreshFeed(fresh, train.batch_size, context, team)
     if train.packing == "rows":
         return RowFeed(training_examples(parts, config.seed), tokenizer, config, team)
-    tokens = pack(training_examples(parts, config.seed), tokenizer)
+    tokens = _stream(config, parts, tokenizer)
     return StreamFeed(Windows(tokens, context, train.batch_size, config.seed), context, train.batch_size, team)
+
+
+def _stream(config: RunConfig, parts: Sequence[Dataset], tokenizer: Tokenizer) -> Ids:
+    """All there is to train on, one after the other."""
+    if config.text is None or config.text.mixing == "none":
+        return pack(training_examples(parts, config.seed), tokenizer)
+    examples = [list(part.examples("train")) for part in parts]
+    mixed = mix_with_text(split_text(config.text).train, examples, config.text.mixing, config.seed)
+    return tokenizer.encode("".join(mixed))
 
 
 def _check_context(longest: int, model: ModelConfig) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ..config import RunConfig
-from ..data import SPLITS, Dataset, make_dataset
+from ..data import SPLITS, Dataset, characters_of, make_dataset
 from ..devices import describe_device
 from ..errors import BadRun
 from ..evaluation import describe
@@ -23,7 +23,7 @@ from ..model import Decoder
 from ..origin import origin
 from ..runs import Run, as_arrays
 from ..tokenizers import Characters, Tokenizer, make_tokenizer
-from .asking import Exam, Watch
+from .asking import Watch, main_number, make_exam
 from .display import Display, Silent
 from .feeds import make_feed
 from .loading import build_model, load_weights
@@ -108,6 +108,8 @@ def _texts(config: RunConfig, parts: Sequence[Dataset]) -> Iterator[str]:
     """What a vocabulary of characters is made of: enough examples to have met every character."""
     if config.tokenizer != "characters":
         return
+    if config.text is not None:
+        yield characters_of(config.text)
     for part in parts:
         for split in SPLITS:
             for example in islice(part.examples(split), 20_000):
@@ -132,7 +134,7 @@ def finish(
     for question in config.evaluations:
         display.say(f"evaluating: {describe(question)}")
         started = time.monotonic()
-        exam = Exam(question, parts, model, tokenizer, stepper.precision)
+        exam = make_exam(question, parts, model, tokenizer, stepper.precision, text=config.text)
         result, _ = exam.ask(tick=lambda done: display.say(f"  {done:,} asked"))
         result |= {"config": question.model_dump(mode="json"), "seconds": round(time.monotonic() - started, 3)}
         run.write_evaluation(question.hash, result)
@@ -147,7 +149,7 @@ def finish(
             "parameters": model.num_parameters,
             "trained_on": sum(part.size("train") for part in parts),
             "device": describe_device(next(model.parameters()).device),
-            "evaluations": {name: result.get("accuracy", result.get("exact")) for name, result in results.items()},
+            "evaluations": {name: main_number(result) for name, result in results.items()},
         }
     )
     run.drop_state()
