@@ -167,7 +167,8 @@ class Screen:
         for tracker in self._trackers:
             tracker(row)
         accuracies = {k: v for k, v in row.items() if k not in ("step", "seconds", "lr", "loss")}
-        self._accuracy = "".join(f"  {name} {value:.2%}" for name, value in accuracies.items())
+        shown = {k: f"{v:.2f}" if k == "perplexity" else f"{v:.2%}" for k, v in accuracies.items() if v is not None}
+        self._accuracy = "".join(f"  {name} {value}" for name, value in shown.items())
         loss = "" if row["loss"] is None else f"  loss {row['loss']:.4f}"
         self.say(f"step {row['step']:,}{loss}{self._accuracy}  ({row['seconds']:.1f} s)")
 

@@ -16,6 +16,7 @@ from .names import (
     OperationName,
     PositionName,
     SamplerName,
+    TextPromptName,
     TokenizerName,
     choices,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "SamplerName",
     "StopConfig",
     "TextConfig",
+    "TextPromptName",
     "TokenizerName",
     "TrainConfig",
     "choices",

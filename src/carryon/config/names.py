@@ -31,6 +31,7 @@ SamplerName = Literal[
     "revealed",
 ]
 TokenizerName = Literal["characters", "ascii", "gpt2"]
+TextPromptName = Literal["short outside", "short inside", "long inside", "numbers outside", "long outside"]
 PositionName = Literal["learned", "sinusoidal", "none", "rotary"]
 FormName = Literal["txt", "jsonl", "parquet", "hf", "openai", "openai_prompt"]
 Noise = Literal["none", "A", "C", "both"]

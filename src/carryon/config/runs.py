@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from .base import Config, config_hash
 from .data import DataConfig, TextConfig
-from .names import PositionName, TokenizerName
+from .names import PositionName, TextPromptName, TokenizerName
 
 
 class ModelConfig(Config):
@@ -110,6 +110,10 @@ class EvaluationConfig(Config):
     """Give those examples wrong answers."""
     example_set: int = Field(default=0, ge=0)
     """Which ones."""
+    sets: int = Field(default=1, ge=1, le=100)
+    """Ask all after so many sets of examples, from `example_set` on, and count them apart."""
+    text_prompts: tuple[TextPromptName, ...] = ()
+    """Ask all after every text of these kinds, in front of `prefix`, and count them apart."""
     examples_part: int | None = Field(default=None, ge=0)
     """The data set they come from; None: the one that is asked."""
     shown: tuple[str, ...] = ()

@@ -33,8 +33,11 @@ def describe(question: EvaluationConfig) -> str:
         parts.append(f"after {' and '.join(question.shown)} worked out")
     if question.given_lines:
         parts.append(f"with {question.given_lines} lines given")
+    if question.text_prompts:
+        parts.append(f"after text ({', '.join(question.text_prompts)})")
     if question.examples:
-        parts.append(f"after {question.examples} {'wrong ' * question.wrong_examples}examples")
+        sets = f" ({question.sets} sets)" if question.sets > 1 else ""
+        parts.append(f"after {question.examples} {'wrong ' * question.wrong_examples}examples{sets}")
     if question.corrupt != "none":
         parts.append(f"with {question.corrupt} wrong digits first")
     parts.append("greedy" if question.temperature == 0 else f"sampled at {question.temperature:g}")

@@ -1,6 +1,6 @@
 """Problems asked, and what comes back scored."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol, runtime_checkable
 
@@ -71,33 +71,55 @@ def score(
     sheets: Iterable[Sheet],
     complete: Complete,
     *,
-    prefix: str = "",
+    prefix: str | Mapping[str, str] = "",
     given_lines: int = 0,
     slices: Slices | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Report:
     """Ask what is on the sheets and score what comes back.
 
-    `given_lines` of each right completion are put behind the prompt; negative: all but so many.
+    `prefix`: what stands in front of the prompts; several, by name: everything is asked after each, and counted by
+    their names, too. `given_lines` of each right completion are put behind the prompt; negative: all but so many.
     """
     report = Report()
+    prefixes = {"": prefix} if isinstance(prefix, str) else prefix
     for sheet in sheets:
-        _score(report, sheet, complete, prefix, given_lines, slices)
+        for name, written in _ask(sheet, complete, prefixes, given_lines).items():
+            _count(report, sheet, name, written, slices)
         if tick:
             tick(report.count)
     return report
 
 
-def _score(
-    report: Report, sheet: Sheet, complete: Complete, prefix: str, given_lines: int, slices: Slices | None
+def _ask(
+    sheet: Sheet, complete: Complete, prefixes: Mapping[str, str], given_lines: int
+) -> "dict[str, tuple[NDArray[np.bool_], Written]]":
+    """By the prefix's name: which answers are right, and those that were written out."""
+    asked = {}
+    for name, prefix in prefixes.items():
+        # A completion that is the example's own reads as its answer: that is the law of every format.
+        right = np.zeros(len(sheet), bool)
+        if isinstance(complete, Confirm) and not given_lines:
+            right |= complete.confirm(sheet.texts, prefix)
+        asked[name] = right
+    rest = [(name, index) for name, right in asked.items() for index in np.flatnonzero(~right).tolist()]
+    answers: dict[str, Written] = {name: {} for name in prefixes}
+    for (name, index), written in zip(rest, _write(sheet, rest, complete, prefixes, given_lines), strict=True):
+        answers[name][index] = written
+        asked[name][index] = written[2] == written[0].answer
+    return {name: (right, answers[name]) for name, right in asked.items()}
+
+
+def _count(
+    report: Report,
+    sheet: Sheet,
+    name: str,
+    answers: "tuple[NDArray[np.bool_], Written]",
+    slices: Slices | None,
 ) -> None:
-    # A completion that is the example's own reads as its answer: that is the law of every format.
-    right = np.zeros(len(sheet), bool)
-    if isinstance(complete, Confirm) and not given_lines:
-        right |= complete.confirm(sheet.texts, prefix)
-    written = _write_rest(sheet, np.flatnonzero(~right).tolist(), complete, prefix, given_lines)
-    for index, (example, _, answer) in written.items():
-        right[index] = answer == example.answer
+    right, written = answers
+    if name:
+        report.add_counts("prompt", name, int(right.sum()), len(right))
     report.right += int(right.sum())
     report.count += len(right)
     report.unreadable += sum(answer is None for _, _, answer in written.values())
@@ -130,19 +152,26 @@ Written = dict[int, tuple[Example, str, str | None]]
 """By its place on the sheet: the example, what was written, and the answer read from it."""
 
 
-def _write_rest(sheet: Sheet, rest: list[int], complete: Complete, prefix: str, given_lines: int) -> Written:
-    """Have the completions written that were not confirmed."""
-    examples = sheet.examples if len(rest) == len(sheet) else [sheet.format.write(sheet.problems[i]) for i in rest]
+def _write(
+    sheet: Sheet, rest: list[tuple[str, int]], complete: Complete, prefixes: Mapping[str, str], given_lines: int
+) -> list[tuple[Example, str, str | None]]:
+    """Have the completions written that were not confirmed, after whatever prefix, all at once."""
+    if len(rest) >= len(sheet):
+        examples = [sheet.examples[index] for _, index in rest]
+    else:
+        examples = [sheet.format.write(sheet.problems[index]) for _, index in rest]
     given = ["".join(example.completion.splitlines(keepends=True)[:given_lines]) for example in examples]
-    prompts = [prefix + example.prompt + start for example, start in zip(examples, given, strict=True)]
+    prompts = [
+        prefixes[name] + example.prompt + start for (name, _), example, start in zip(rest, examples, given, strict=True)
+    ]
     completions = complete(prompts) if prompts else []
     if len(completions) != len(prompts):
         raise BadInput(f"{len(prompts)} prompts were given {len(completions)} completions: one for each is needed")
     completions = [start + completion for start, completion in zip(given, completions, strict=True)]
-    return {
-        index: (example, completion, sheet.format.read(completion))
-        for index, example, completion in zip(rest, examples, completions, strict=True)
-    }
+    return [
+        (example, completion, sheet.format.read(completion))
+        for example, completion in zip(examples, completions, strict=True)
+    ]
 
 
 def _add_places(report: Report, sheet: Sheet, written: Written, right: NDArray[np.bool_]) -> None:

@@ -14,6 +14,7 @@ from .longer_digits import LongerDigits
 from .matrix_completion import MatrixCompletion
 from .matrix_completion_vs_model import MatrixCompletionVsModel
 from .measured import Measured
+from .model_scale import ModelScale
 from .noisy_prefix import NoisyPrefix
 from .noisy_scratchpad import NoisyScratchpad
 from .one_more_digit import OneMoreDigit
@@ -23,6 +24,8 @@ from .prompt_start import PromptStart
 from .sample_efficiency import SampleEfficiency
 from .sampling import Sampling
 from .subtraction_steps import SubtractionSteps
+from .text_free_prompts import TextFreePrompts
+from .text_mixture import TextMixture
 from .token_cost import TokenCost
 from .unseen_digits import UnseenDigits
 from .unseen_numbers import UnseenNumbers
@@ -51,6 +54,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         OtherOperations(),
         FunctionErrors(),
         JointTasks(),
+        TextMixture(),
+        TextFreePrompts(),
+        ModelScale(),
         LengthGeneralization(),
         Lemmas(),
     )

@@ -6,14 +6,28 @@ fast    the same model and data, and a stop once validation is right; plain and 
 smoke   a tiny model for a handful of steps: does every run run?
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..config import DataConfig, EvaluationConfig, FormatConfig, ModelConfig, RunConfig, StopConfig, TrainConfig
+from ..config import (
+    DataConfig,
+    EvaluationConfig,
+    FormatConfig,
+    ModelConfig,
+    RunConfig,
+    StopConfig,
+    TextConfig,
+    TrainConfig,
+)
+from ..corpora import SAMPLE
 from .base import Question, Tier
 from .measured import SAMPLED_AT_08
 
 FORMATS = ("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad")
+
+NANOGPT = {"layers": 6, "heads": 6, "width": 384}
+GPT2 = {"layers": 12, "heads": 12, "width": 768}
+"""Their sizes; GPT-2's is the smallest of that name."""
 
 FAST_BATCH, FAST_STEPS = 32, 3_000
 FAST_LONG_BATCH, FAST_SCRATCHPAD_STEPS = 16, 5_000
@@ -31,7 +45,10 @@ def make_run(
     warmup_steps: int | None = None,
     tokenizer: str = "characters",
     accumulation: int = 1,
+    beta2: float = 0.99,
     mix: Sequence[DataConfig] = (),
+    text: TextConfig | None = None,
+    size: Mapping[str, int] = NANOGPT,
     watch: Sequence[EvaluationConfig] = (),
     stop: bool = True,
     eval_every: int | None = None,
@@ -42,12 +59,13 @@ def make_run(
     `fast_steps`: what tier fast gives it, where its usual steps are too few to learn the task.
     """
     scratchpad = is_scratchpad(data)
-    model: dict[str, Any] = {"context": context or (1024 if scratchpad else 256)}
+    model: dict[str, Any] = {**size, "context": context or (1024 if scratchpad else 256)}
     train: dict[str, Any] = {
         "steps": steps or (20_000 if scratchpad else 5_000),
         "batch_size": batch_size or (16 if scratchpad else 256),
         "warmup_steps": (0 if scratchpad else 100) if warmup_steps is None else warmup_steps,
         "lr": lr,
+        "beta2": beta2,
         "accumulation": accumulation,
         "eval_every": eval_every or (1_000 if scratchpad else 250),
     }
@@ -62,10 +80,12 @@ def make_run(
         train |= {"steps": 12, "batch_size": 4, "warmup_steps": 2, "eval_every": 6, "accumulation": 1}
         data, mix = small(data), [small(part) for part in mix]
         watch = [ask(tier, question) for question in watch]
+        text = text.model_copy(update={"corpus": SAMPLE}) if text is not None else None
     return RunConfig(
         name=name_of(data) if not mix else f"{name_of(data)}-and-{len(mix)}-more",
         data=data,
         mix=tuple(mix),
+        text=text,
         tokenizer=tokenizer,  # type: ignore[arg-type]
         model=ModelConfig(**model),
         train=TrainConfig(**train),

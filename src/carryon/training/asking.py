@@ -10,7 +10,17 @@ import torch
 from ..config import DataConfig, EvaluationConfig, RunConfig, TextConfig
 from ..data import Dataset, domain_of, draw_held_out, split_text
 from ..errors import Unsupported
-from ..evaluation import Report, evaluate_corrupted, exemplars, make_sheets, read_problems, score, slices_of
+from ..evaluation import (
+    TEXT_PROMPTS,
+    Report,
+    evaluate_corrupted,
+    exemplars,
+    make_sheets,
+    read_problems,
+    score,
+    slices_of,
+    text_prompt,
+)
 from ..formats import Format, make_format
 from ..generation import Completer, perplexity
 from ..model import Decoder
@@ -39,7 +49,7 @@ class Exam:
         self.question, self._part = question, parts[question.part]
         self._format = self._part.format if question.data is None else make_format(question.data.format)
         self.problems = problems_of(question, self._part) if problems is None else problems
-        self._prefix = _prefix(question, parts, self._format)
+        self._prefix = _prefixes(question, parts, self._format)
         sheets = make_sheets(self.problems, self._format)
         self._sheets = list(sheets) if again else sheets
         samples = [self._format.write(problem).completion for problem in islice(self.problems, 500)]
@@ -57,7 +67,7 @@ class Exam:
             top_k=question.top_k,
             seed=question.seed,
             precision=precision,
-            crop=bool(self._prefix),
+            crop=any(self._prefix.values()),
             remember=again,
         )
 
@@ -71,7 +81,12 @@ class Exam:
             return found, None
         parts = slices_of(self._part, question.digit_apart) if slices else None
         report = score(
-            self._sheets, self._complete, prefix=self._prefix, given_lines=question.given_lines, slices=parts, tick=tick
+            self._sheets,
+            self._complete,
+            prefix=self._prefix if len(self._prefix) > 1 else next(iter(self._prefix.values())),
+            given_lines=question.given_lines,
+            slices=parts,
+            tick=tick,
         )
         return report.as_dict(), report
 
@@ -178,12 +193,24 @@ def main_number(result: Mapping[str, Any]) -> float | None:
     return found
 
 
-def _prefix(question: EvaluationConfig, parts: Sequence[Dataset], format: Format) -> str:
-    """All that stands in front of the prompts."""
+def _prefixes(question: EvaluationConfig, parts: Sequence[Dataset], format: Format) -> dict[str, str]:
+    """All that stands in front of the prompts, by what its answers are counted as."""
     part = question.part if question.examples_part is None else question.examples_part
-    examples = exemplars(parts[part], question.examples, question.example_set, question.wrong_examples)
-    shown = (format.write(problem).text for problem in read_problems(question.shown, "shown"))
-    return question.prefix + examples + "".join(shown)
+    shown = "".join(format.write(problem).text for problem in read_problems(question.shown, "shown"))
+    texts = {
+        f"{kind} {number}": text_prompt(kind, number)
+        for kind in question.text_prompts
+        for number in range(len(TEXT_PROMPTS[kind]))
+    } or {"": ""}
+    sets = {f"set {which}": which for which in range(question.example_set, question.example_set + question.sets)}
+    return {
+        f"{text_name} {set_name if question.sets > 1 else ''}".strip(): text
+        + question.prefix
+        + exemplars(parts[part], question.examples, which, question.wrong_examples)
+        + shown
+        for text_name, text in texts.items()
+        for set_name, which in sets.items()
+    }
 
 
 def problems_of(question: EvaluationConfig, part: Dataset) -> Sequence[Problem]:

@@ -1,0 +1,61 @@
+"""Questions after examples and after text, and what is made of their answers."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ..config import EvaluationConfig, TextPromptName, choices
+from .base import Question, Tier
+from .measured import Metric
+from .protocols import ask, few
+
+SHOTS = (1, 2, 3)
+SETS = 5
+"""Fixed sets of examples for each number of shots; "few-shot" is the mean over all of them."""
+TEXT_KINDS: tuple[TextPromptName, ...] = choices(TextPromptName)  # type: ignore[assignment]
+ZERO_SHOT, TEXT, NOISY = "zero-shot", "text", "noisy"
+
+
+def shot(count: int) -> str:
+    return f"{count}-shot"
+
+
+def prompted(
+    tier: Tier, part: int, zero: int | None, limit: int, *, noisy: bool = False, **settings: Any
+) -> list[Question]:
+    """One data set asked bare, after 1, 2 and 3 examples, after text, and with `noisy` after three wrong examples.
+
+    `zero` and `limit`: how many problems are asked bare, and after each prompt.
+    """
+    asked = {ZERO_SHOT: EvaluationConfig(part=part, limit=zero)}
+    for count in few(tier, SHOTS, 2):
+        asked[shot(count)] = EvaluationConfig(part=part, limit=limit, examples=count, sets=SETS)
+    if noisy:
+        asked[NOISY] = EvaluationConfig(part=part, limit=limit, examples=3, sets=SETS, wrong_examples=True)
+    asked[TEXT] = EvaluationConfig(part=part, limit=limit, text_prompts=few(tier, TEXT_KINDS, 2))
+    return [Question(ask(tier, config), {**settings, "prompt": prompt}) for prompt, config in asked.items()]
+
+
+def after(kind: str) -> Metric:
+    """Accuracy in percent after the texts of one kind."""
+
+    def metric(metrics: Mapping[str, Any]) -> float | None:
+        found = [counts for name, counts in _prompts(metrics).items() if name.startswith(f"{kind} ")]
+        count = sum(n for _, n in found)
+        return 100 * sum(right for right, _ in found) / count if count else None
+
+    return metric
+
+
+def deviation(metrics: Mapping[str, Any]) -> float | None:
+    """Standard deviation of the accuracy, in points, over the prompts of one question."""
+    shares = [100 * right / count for right, count in _prompts(metrics).values() if count]
+    if len(shares) < 2:
+        return None
+    mean = sum(shares) / len(shares)
+    return math.sqrt(sum((share - mean) ** 2 for share in shares) / len(shares))
+
+
+def _prompts(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = metrics.get("by", {}).get("prompt", {})
+    return found

@@ -1,0 +1,260 @@
+"""What becomes of addition among text, and of text among addition?
+
+The paper (figs NanoGPT_mixed_performance, mixed_performance, mixed_text_prompt_performance, train_curve_nanogpt): tiny
+Shakespeare, plain sums and detailed scratchpads in one stream over 80 characters; 500 to 40,000 plain sums beside 3,000
+detailed ones, 500 to 5,000 detailed ones beside 10,000 plain; asked bare, after 1, 2 or 3 examples (five fixed sets
+each), and after text (five texts of five kinds). It prints 5,000 steps and a random number of sums between two
+speeches; the released code ran 50,000 steps, its data are a hundred equal blocks of 72 speeches, plain sums and
+scratchpads, and only their first 90 % are trained on. It asked 9,900 plain and 1,000 detailed problems bare, 990 and
+99 after each prompt. The plots' numbers were not published. Ours: sums between speeches as the paper says, 50,000 steps
+in tier paper, all examples trained on, the last tenth of the text held out for perplexity, texts of our own, a
+prompt that does not fit cut from the left as they did.
+"""
+
+from collections.abc import Mapping
+
+from ..config import EvaluationConfig, RunConfig, TextConfig
+from ..reports import Figure, Series, Table
+from .base import Case, Experiment, Question, Tier
+from .claims import INF, Claim
+from .histories import curve
+from .measured import Measured
+from .prompting import SHOTS, TEXT, TEXT_KINDS, ZERO_SHOT, after, deviation, prompted, shot
+from .protocols import NANOGPT, addition, ask, few, make_run
+from .showing import cell
+
+PLAIN_SIZES = (500, 2_000, 5_000, 10_000, 20_000, 40_000)
+DETAILED_SIZES = (500, 1_000, 2_000, 3_000, 5_000)
+PLAIN, DETAILED = 10_000, 3_000
+"""How many of one kind there are while the other varies."""
+READING = EvaluationConfig(problems="text")
+WATCHED = {
+    "plain": EvaluationConfig(limit=1_000),
+    "detailed": EvaluationConfig(part=1, limit=100),
+    "text": READING,
+}
+FAST_STEPS = 10_000
+
+
+def mixture(
+    tier: Tier,
+    plain: int,
+    detailed: int,
+    size: Mapping[str, int] = NANOGPT,
+    batch_size: int = 16,
+    fast_steps: int = FAST_STEPS,
+    **more: float,
+) -> RunConfig:
+    """Text, so many plain sums and so many detailed ones."""
+    return make_run(
+        tier,
+        addition("plain", plain),
+        mix=[addition("detailed_scratchpad", detailed)],
+        text=TextConfig(),
+        size=size,
+        context=1024,
+        batch_size=batch_size,
+        warmup_steps=0 if size == NANOGPT else 2_000 if tier == "paper" else 200,
+        steps=50_000,
+        fast_steps=fast_steps,
+        stop=False,
+        eval_every=fast_steps // 4 if tier == "fast" else 5_000,
+        watch=list(WATCHED.values()),
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def questions(tier: Tier) -> list[Question]:
+    """Plain and detailed sums after every kind of prompt, and the text."""
+    return [
+        *prompted(tier, 0, None, 1_000, on="plain"),
+        *prompted(tier, 1, 1_000, 100, on="detailed"),
+        Question(ask(tier, READING), {"on": "text"}),
+        *(
+            Question(ask(tier, config), {"on": f"{on}, along the way"})
+            for on, config in WATCHED.items()
+            if on != "text"
+        ),
+    ]
+
+
+def few_shot(measured: Measured, **settings: object) -> float:
+    """The mean over 1, 2 and 3 examples."""
+    return sum(measured.mean(**settings, prompt=shot(count)) for count in SHOTS) / len(SHOTS)
+
+
+class TextMixture(Experiment):
+    name = "text_mixture"
+    title = "Addition among text"
+    paper = (
+        "fig:NanoGPT_mixed_performance",
+        "fig:mixed_performance",
+        "fig:mixed_text_prompt_performance",
+        "fig:train_curve_nanogpt",
+    )
+    claims = (
+        Claim(
+            "examples help plain",
+            "Examples in front help plain addition.",
+            lambda m: (
+                few_shot(m, plain=PLAIN, detailed=DETAILED, on="plain")
+                - m.mean(plain=PLAIN, detailed=DETAILED, on="plain", prompt=ZERO_SHOT)
+            ),
+            "plain with 10,000 examples, few-shot minus zero-shot",
+            (3, INF),
+            (0.5, 3),
+            "by little",
+            " points",
+        ),
+        Claim(
+            "examples help detailed",
+            "Examples in front help the detailed scratchpad.",
+            lambda m: (
+                m.mean(plain=PLAIN, detailed=DETAILED, on="detailed", prompt=shot(1))
+                - m.mean(plain=PLAIN, detailed=DETAILED, on="detailed", prompt=ZERO_SHOT)
+            ),
+            "detailed with 3,000 examples, 1-shot minus zero-shot",
+            (0.5, INF),
+            (-0.5, 0.5),
+            "they make no difference",
+            " points",
+        ),
+        Claim(
+            "one example is enough",
+            "Two and three examples add little to one.",
+            lambda m: max(
+                m.mean(plain=PLAIN, detailed=DETAILED, on="plain", prompt=shot(count))
+                - m.mean(plain=PLAIN, detailed=DETAILED, on="plain", prompt=shot(1))
+                for count in (2, 3)
+            ),
+            "plain with 10,000 examples, most that 2 or 3 shots add to 1",
+            (-INF, 1),
+            (1, 3),
+            "a little more",
+            " points",
+        ),
+        Claim(
+            "plain almost perfect",
+            "With 40,000 examples and examples in front plain addition is almost perfect.",
+            lambda m: few_shot(m, plain=40_000, detailed=DETAILED, on="plain"),
+            "plain with 40,000 examples, few-shot",
+            (97, 100),
+            (90, 97),
+            "good, not almost perfect",
+            " %",
+        ),
+        Claim(
+            "plain survives text",
+            "Plain addition stays high after text, given many examples.",
+            lambda m: m.mean(plain=40_000, detailed=DETAILED, on="plain", prompt=TEXT),
+            "plain with 40,000 examples, after text",
+            (85, 100),
+            (60, 85),
+            "it suffers",
+            " %",
+        ),
+        Claim(
+            "text hurts detailed",
+            "Text in front hurts the detailed scratchpad.",
+            lambda m: (
+                m.mean(plain=PLAIN, detailed=DETAILED, on="detailed", prompt=ZERO_SHOT)
+                - m.mean(plain=PLAIN, detailed=DETAILED, on="detailed", prompt=TEXT)
+            ),
+            "detailed with 3,000 examples, zero-shot minus after text",
+            (5, INF),
+            (1, 5),
+            "by little",
+            " points",
+        ),
+        Claim(
+            "long text hurts most",
+            "Long text that is not of the corpus hurts more than short text.",
+            lambda m: (
+                m.mean(after("short outside"), plain=PLAIN, detailed=DETAILED, on="plain", prompt=TEXT)
+                - m.mean(after("long outside"), plain=PLAIN, detailed=DETAILED, on="plain", prompt=TEXT)
+            ),
+            "plain with 10,000 examples, after short minus after long text from outside",
+            (2, INF),
+            (0, 2),
+            "hardly more",
+            " points",
+        ),
+        Claim(
+            "text is overfitted",
+            "While addition improves, the perplexity of the text rises again.",
+            lambda m: m.mean(rise, plain=PLAIN, detailed=DETAILED, on=None),
+            "perplexity of the held-out text at the end over its lowest",
+            (1.05, INF),
+            (1.0, 1.05),
+            "it stays where it was",
+        ),
+    )
+
+    def cases(self, tier: Tier) -> list[Case]:
+        pairs = [(plain, DETAILED) for plain in PLAIN_SIZES]
+        pairs += [(PLAIN, detailed) for detailed in DETAILED_SIZES if detailed != DETAILED]
+        return [
+            Case({"plain": plain, "detailed": detailed}, mixture(tier, plain, detailed), questions(tier), history=True)
+            for plain, detailed in few(tier, pairs, 2)
+        ]
+
+    def report(self, measured: Measured) -> list[Figure | Table]:
+        return [
+            *prompt_items(measured, "plain", "plain", "detailed", DETAILED),
+            *prompt_items(measured, "detailed", "detailed", "plain", PLAIN),
+            *_training(measured),
+            _writing(measured),
+        ]
+
+
+def prompt_items(measured: Measured, on: str, varied: str, fixed: str, count: int) -> list[Figure | Table]:
+    """One kind of sum by how many there are, after every kind of prompt."""
+    settings = {fixed: count, "on": on}
+    prompts = (ZERO_SHOT, *map(shot, SHOTS), TEXT)
+    series = [Series(prompt, measured.curve(varied, **settings, prompt=prompt)) for prompt in prompts]
+    kinds = [Series(kind, measured.curve(varied, after(kind), **settings, prompt=TEXT)) for kind in TEXT_KINDS]
+    rows = [
+        [
+            f"{size:,}",
+            *(cell(measured.stat(**settings, **{varied: size}, prompt=prompt)) for prompt in prompts),
+            *(
+                cell(measured.stat(deviation, **settings, **{varied: size}, prompt=prompt))
+                for prompt in (shot(1), TEXT)
+            ),
+        ]
+        for size in measured.values(varied, **settings)
+    ]
+    columns = (f"{on} examples", *prompts, "deviation over sets of 1 example", "deviation over texts")
+    note = f"Beside {count:,} {fixed} examples. The last two columns: points, over five sets, and over 25 texts."
+    name = f"{on.capitalize()} addition"
+    return [
+        Figure(f"{name} after examples and text", "examples", "test accuracy (%)", series, log_x=True),
+        Figure(f"{name} after text, by its kind", "examples", "test accuracy (%)", kinds, log_x=True),
+        Table(f"{name} (%)", columns, rows, note),
+    ]
+
+
+def rise(metrics: Mapping[str, object]) -> float | None:
+    """Perplexity at the end over its lowest along the way."""
+    history = metrics.get("history")
+    found = [row["text"] for row in history if row.get("text") is not None] if isinstance(history, list) else []
+    return found[-1] / min(found) if found else None
+
+
+def _training(measured: Measured) -> list[Figure | Table]:
+    lines = measured.of(plain=PLAIN, detailed=DETAILED)
+    accuracy = [Series(on, curve(lines, f"{on}, along the way")) for on in WATCHED if on != "text"]
+    text = Series("text", curve(lines, "text", 1))
+    return [
+        Figure("Accuracy while training", "steps", "test accuracy (%)", accuracy),
+        Figure("The text while training", "steps", "perplexity of the text held out", [text]),
+    ]
+
+
+def _writing(measured: Measured) -> Table:
+    rows = []
+    for line in measured.of(plain=PLAIN, detailed=DETAILED, on="text"):
+        sample = next(iter(line.metrics.get("samples", [])), "").strip()
+        rows.append([f"{line.seed}", f"{line.metrics['perplexity']:.2f}", " / ".join(sample.splitlines()[:6])])
+    note = "Sampled at 0.8 after a newline, first lines; / ends a line. Perplexity: a character of the text held out."
+    return Table("What it still writes", ("seed", "perplexity", "sample"), rows, note)
