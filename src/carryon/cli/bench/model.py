@@ -65,6 +65,21 @@ def _long_step(device: str) -> Found:
     return _step(paper("detailed_scratchpad", 1_000), device)
 
 
+def _gpt2_step(device: str) -> Found:
+    """Useful work: six operations a weight and token, and attention to what came before; nothing done twice."""
+    from ...config import ModelConfig
+    from ...recipes import paper
+
+    recipe = paper("detailed_scratchpad", 3_000)
+    model = ModelConfig(layers=12, heads=12, width=768, context=1024)
+    train = recipe.train.model_copy(update={"batch_size": 64})
+    found = _step(recipe.model_copy(update={"model": model, "train": train}), device, steps=60)
+    weights, attention = 12 * model.layers * model.width**2, 6 * model.layers * model.width * model.context
+    found["tflops"] = (6 * weights + attention) * 64 * model.context / found["ms"] / 1e9
+    found["measured"] += f", {found['tflops']:.0f} TFLOP/s"
+    return found
+
+
 WATCHED = 'watch=[{problems="test"},{problems="train"}]'
 
 
@@ -159,6 +174,7 @@ ROWS = {
     ),
     "step": Row("one training step, 256 x 256 tokens, 10.6 M parameters, dropout 0.2", _short_step),
     "long-step": Row("one training step, 16 x 1,024 tokens", _long_step),
+    "gpt2-step": Row("one training step of GPT-2's size, 64 x 1,024 tokens, dropout 0.2", _gpt2_step, "350 TFLOP/s"),
     "generate": Row("10,000 prompts completed with 258 tokens each", _generate, "15 s"),
     "sums": Row("all 1,000,000 three-digit sums, reverse, 10.6 M parameters", _sums, "10 s"),
     "run": Row(
