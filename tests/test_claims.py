@@ -66,6 +66,11 @@ def hidden_five(s, value):
     return value if s["slice"] == f"5 at place {s['place']}" else 99.9
 
 
+def mixed(s, plain, detailed, on, *prompts):
+    """One of these prompts of a model of text and so many sums."""
+    return (s["plain"], s["detailed"], s["on"]) == (plain, detailed, on) and s["prompt"] in prompts
+
+
 WORLDS = {
     "sampling": {
         "balancing digits helps short numbers": (
@@ -334,6 +339,77 @@ WORLDS = {
             lambda s, v: 50 - v * (s["task"] == "+" and s["examples_of"] == "sin"),
             (0.9, 1.1, 4.1),
         ),
+        "text does not help addition": (
+            lambda s, v: 50 - v * (s["task"] == "+" and s["shots"] == "text"),
+            (4.1, 3.9, 0.9),
+        ),
+    },
+    "text_mixture": {
+        "examples help plain": (
+            lambda s, v: 50 + v * mixed(s, 10_000, 3_000, "plain", "1-shot", "2-shot", "3-shot"),
+            (3.1, 2.9, 0.4),
+        ),
+        "examples help detailed": (
+            lambda s, v: 50 + v * mixed(s, 10_000, 3_000, "detailed", "1-shot"),
+            (0.6, 0.4, -0.6),
+        ),
+        "one example is enough": (
+            lambda s, v: (
+                50 + v * mixed(s, 10_000, 3_000, "plain", "3-shot") - mixed(s, 10_000, 3_000, "plain", "2-shot")
+            ),
+            (0.9, 1.1, 3.1),
+        ),
+        "plain almost perfect": (
+            lambda s, v: v if mixed(s, 40_000, 3_000, "plain", "1-shot", "2-shot", "3-shot") else 50,
+            (97.1, 96.9, 89.9),
+        ),
+        "plain survives text": (
+            lambda s, v: v if mixed(s, 40_000, 3_000, "plain", "text") else 50,
+            (85.1, 84.9, 59.9),
+        ),
+        "text hurts detailed": (
+            lambda s, v: 90 - v * mixed(s, 10_000, 3_000, "detailed", "text"),
+            (5.1, 4.9, 0.9),
+        ),
+        "long text hurts most": (
+            lambda s, v: 90 - v * (mixed(s, 10_000, 3_000, "plain", "text") and s["text"] == "long outside"),
+            (2.1, 1.9, -0.1),
+        ),
+        "text is overfitted": (
+            lambda s, v: (
+                (50 if s["step"] == 500 else 50 * v if s["step"] == STEPS[-1] else 90) if s["on"] == "text" else 7
+            ),
+            (1.06, 1.04, 1.004),
+        ),
+    },
+    "text_free_prompts": {
+        "examples help": (
+            lambda s, v: (
+                50 + v * (s["examples"] == 10_000 and str(s["prompt"]).endswith("-shot") and s["prompt"] != "zero-shot")
+            ),
+            (3.1, 2.9, 0.4),
+        ),
+        "wrong examples help as much": (
+            lambda s, v: 90 - v * (s["examples"] == 10_000 and s["prompt"] == "noisy"),
+            (1.9, 2.1, 6.1),
+        ),
+        "text hurts": (lambda s, v: 90 - v * (s["examples"] == 10_000 and s["prompt"] == "text"), (2.1, 1.9, -0.1)),
+    },
+    "model_scale": {
+        "larger is better at plain": (
+            lambda s, v: 50 + v * (s["model"] == "GPT-2" and mixed(s, 10_000, 1_000, "plain", "zero-shot")),
+            (1.1, 0.9, -1.1),
+        ),
+        "larger is better at detailed": (
+            lambda s, v: 50 + v * (s["model"] == "GPT-2" and mixed(s, 10_000, 1_000, "detailed", "zero-shot")),
+            (1.1, 0.9, -1.1),
+        ),
+        "examples help the larger model": (
+            lambda s, v: (
+                50 + v * (s["model"] == "GPT-2" and mixed(s, 10_000, 1_000, "plain", "1-shot", "2-shot", "3-shot"))
+            ),
+            (1.1, 0.9, -0.1),
+        ),
     },
     "length_generalization": {
         "a length in between is not learnt": (
@@ -385,7 +461,10 @@ def blank(name, tier="fast"):
     lines = []
     for unseeded in EXPERIMENTS[name].cases(tier):
         for case in unseeded.with_seeds(EXPERIMENTS[name].seeds[tier]):
-            answers = {q.config.hash: {"config": {"corrupt": q.config.corrupt}} for q in case.questions}
+            answers = {
+                q.config.hash: {"config": q.config.model_dump(include={"corrupt", "problems", "sets", "text_prompts"})}
+                for q in case.questions
+            }
             if isinstance(case.run, RunConfig):
                 columns = dict.fromkeys(("step", "validation", *(q.column for q in case.run.watch)))
                 answers["history"] = {"history": [columns]}
@@ -408,7 +487,8 @@ def answer(line, world):
 
     if line.evaluation == "history":
         (columns,) = line.metrics["history"]
-        rows = [{c: step if c == "step" else share(on=c, step=step) for c in columns} for step in STEPS]
+        whole = {"step": lambda step: step, "text": lambda step: 100 * share(on="text", step=step)}  # perplexity
+        rows = [{c: whole[c](step) if c in whole else share(on=c, step=step) for c in columns} for step in STEPS]
         return {"history": rows, "steps": STEPS[-1], "stopped": False}
     if "lemma" in s:
         return {"true": round(share() * COUNT), "count": COUNT, "share": share()}
@@ -417,8 +497,10 @@ def answer(line, world):
         return {"trials": 100, "filled": 0, "determined": 1.0, "right": share(), "rounded": share(), **shares}
     if line.config["evaluation"]["corrupt"] != "none":
         return {"count": COUNT, **{kind: share(**{"third digit": kind}) for kind in ("exact", "relaxed")}}
+    if line.config["evaluation"]["problems"] == "text":
+        return {"perplexity": 100 * share(), "tokens": 1_000, "samples": ["KING:\nTwo and two.", "", ""]}
     by = {}
-    for kind, label, more in parts(Seen(s)):
+    for kind, label, more in (*parts(Seen(s)), *prompts(line.config["evaluation"])):
         by.setdefault(kind, {})[label] = [round(share(**more) * COUNT), COUNT]
     kinds = ("comparison", "digit step") if "scratchpad" in s.get("format", "") else ()
     return {
@@ -448,6 +530,15 @@ def parts(s):
             yield "tolerance of the ending", within, {}
             for middle in MIDDLES:
                 yield f"output within {within}", middle, {"output": float(middle)}
+
+
+def prompts(question):
+    """What is counted apart where several prompts were used."""
+    for kind in question["text_prompts"]:
+        for number in range(5):
+            yield "prompt", f"{kind} {number}", {"text": kind}
+    for number in range(question["sets"]) if question["sets"] > 1 else ():
+        yield "prompt", f"set {number}", {}
 
 
 def claim_of(name, claim_name):

@@ -21,7 +21,9 @@ def override(values: dict[str, Any], settings: Iterable[str]) -> dict[str, Any]:
             raise BadConfig(f"setting {setting!r} is not of the form a.b=c, such as train.steps=100")
         inner = result
         for key in keys[:-1]:
-            inner = inner.setdefault(key, {})
+            if inner.get(key) is None:  # an optional table that is not there yet
+                inner[key] = {}
+            inner = inner[key]
             if not isinstance(inner, dict):
                 raise BadConfig(f"setting {setting!r} goes into {key!r}, which is not a table")
         try:

@@ -8,7 +8,8 @@ speeches; the released code ran 50,000 steps, its data are a hundred equal block
 scratchpads, and only their first 90 % are trained on. It asked 9,900 plain and 1,000 detailed problems bare, 990 and
 99 after each prompt. The plots' numbers were not published. Ours: sums between speeches as the paper says, 50,000 steps
 in tier paper, all examples trained on, the last tenth of the text held out for perplexity, texts of our own, a
-prompt that does not fit cut from the left as they did.
+prompt that does not fit cut from the left as they did; in tier fast fewer sizes and 10,000 steps, after which plain
+sums are not learnt to the end.
 """
 
 from collections.abc import Mapping
@@ -20,11 +21,12 @@ from .claims import INF, Claim
 from .histories import curve
 from .measured import Measured
 from .prompting import SHOTS, TEXT, TEXT_KINDS, ZERO_SHOT, after, deviation, prompted, shot
-from .protocols import NANOGPT, addition, ask, few, make_run
+from .protocols import NANOGPT, addition, ask, make_run
 from .showing import cell
 
 PLAIN_SIZES = (500, 2_000, 5_000, 10_000, 20_000, 40_000)
 DETAILED_SIZES = (500, 1_000, 2_000, 3_000, 5_000)
+FAST_PLAIN_SIZES, FAST_DETAILED_SIZES = (2_000, 10_000, 40_000), (500, 1_000, 3_000)
 PLAIN, DETAILED = 10_000, 3_000
 """How many of one kind there are while the other varies."""
 READING = EvaluationConfig(problems="text")
@@ -76,6 +78,15 @@ def questions(tier: Tier) -> list[Question]:
             if on != "text"
         ),
     ]
+
+
+def sizes_of_both(tier: Tier) -> list[tuple[int, int]]:
+    """How many plain and how many detailed examples: one varies while the other stays."""
+    if tier == "smoke":
+        return [(80, 100), (120, 100)]
+    fast = tier == "fast"
+    plain, detailed = (FAST_PLAIN_SIZES, FAST_DETAILED_SIZES) if fast else (PLAIN_SIZES, DETAILED_SIZES)
+    return [*((size, DETAILED) for size in plain), *((PLAIN, size) for size in detailed if size != DETAILED)]
 
 
 def few_shot(measured: Measured, **settings: object) -> float:
@@ -185,17 +196,16 @@ class TextMixture(Experiment):
             lambda m: m.mean(rise, plain=PLAIN, detailed=DETAILED, on=None),
             "perplexity of the held-out text at the end over its lowest",
             (1.05, INF),
-            (1.0, 1.05),
-            "it stays where it was",
+            (1.005, 1.05),
+            "hardly",
+            after_the_runs="before, nothing could refute it; one run was known",
         ),
     )
 
     def cases(self, tier: Tier) -> list[Case]:
-        pairs = [(plain, DETAILED) for plain in PLAIN_SIZES]
-        pairs += [(PLAIN, detailed) for detailed in DETAILED_SIZES if detailed != DETAILED]
         return [
             Case({"plain": plain, "detailed": detailed}, mixture(tier, plain, detailed), questions(tier), history=True)
-            for plain, detailed in few(tier, pairs, 2)
+            for plain, detailed in sizes_of_both(tier)
         ]
 
     def report(self, measured: Measured) -> list[Figure | Table]:
@@ -238,7 +248,8 @@ def rise(metrics: Mapping[str, object]) -> float | None:
     """Perplexity at the end over its lowest along the way."""
     history = metrics.get("history")
     found = [row["text"] for row in history if row.get("text") is not None] if isinstance(history, list) else []
-    return found[-1] / min(found) if found else None
+    lowest = min(found, default=0.0)
+    return found[-1] / lowest if lowest else None
 
 
 def _training(measured: Measured) -> list[Figure | Table]:
