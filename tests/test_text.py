@@ -253,7 +253,7 @@ def test_a_mixture_is_trained_on_and_its_text_is_read(mixed):
     rows = mixed.metrics()
     assert [row["step"] for row in rows] == [0, 30, 60]
     assert rows[0]["perplexity"] == pytest.approx(80, rel=0.1)  # it knows nothing: one of 80 characters
-    assert rows[-1]["perplexity"] < 0.5 * rows[0]["perplexity"]
+    assert rows[-1]["perplexity"] < 0.7 * rows[0]["perplexity"]
     model, tokenizer = load_model(mixed, "cpu")
     assert tokenizer.vocab_size == 80
     answer = mixed.read_evaluation(EvaluationConfig(problems="text").hash)
