@@ -13,7 +13,7 @@ import typer
 from .options import number
 
 if TYPE_CHECKING:
-    from ..interop.hosted import EndpointConfig, TuningJob
+    from ..interop.hosted import EndpointConfig, HostedExam, TuningJob
 
 app = typer.Typer(
     help="Ask and fine-tune models behind OpenAI's protocol: OpenAI, vLLM, llama.cpp, Ollama, transformers serve, …",
@@ -111,15 +111,9 @@ def evaluate(
     Example: carryon hosted evaluate --model my-model --base-url http://127.0.0.1:8000/v1 --format plain --num-test 1000
     """
     from ..config import DataConfig, EvaluationConfig, load, override
-    from ..data import domain_of, draw_held_out, make_dataset
     from ..errors import BadConfig, PathExists, UnknownName
-    from ..evaluation import exemplar_pairs, read_problems
-    from ..files import write_whole
-    from ..formats import make_format
     from ..interop.hosted import Endpoint, HostedExam, LimitsConfig, RequestConfig, TuningJob
-    from ..operations import Problems
     from .output import print_json
-    from .progress import progress
 
     if failures is not None and failures.exists() and not force:
         raise PathExists(f"{failures} is already there: choose another path, or pass --force to replace it")
@@ -177,50 +171,67 @@ def evaluate(
             "seed": seed or 0,
         },
     )
-    train_seed = tuned.config.seed if tuned else 0
-    written_in = make_format(data.format, train_seed)
-    written_in.check(data.operation)
-    if problems is not None:
-        with open(problems, encoding="utf-8") as lines:
-            asked: Any = read_problems(lines, str(problems), data.base)[:limit]
-    else:
-        held_out, (op, domain) = draw_held_out(data), domain_of(data)
-        asked = Problems(op, domain, getattr(held_out, split))[:limit]
-    shots = exemplar_pairs(make_dataset(data, train_seed), examples, example_set, wrong_examples) if examples else []
-    endpoint = Endpoint(_endpoint(base_url, key_variable, timeout))
-    exam = HostedExam(
-        endpoint,
-        request,
-        asked,
-        written_in,
-        answers or HOSTED / f"{_slug(model)}.jsonl",
-        limits=limits,
-        shots=shots,
-        unanswered_are_wrong=unanswered_are_wrong,
-    )
-    estimate = exam.estimate()
-    if dry_run:
-        print_json(estimate.as_dict()) if as_json else print(estimate.in_words())
-        return
-    print(estimate.in_words(), file=sys.stderr)
-    if max_cost is not None and estimate.most_cost is not None and estimate.most_cost > max_cost:
-        print(f"that may be more than the cap of ${max_cost:g}, where it will stop", file=sys.stderr)
-    started = time.monotonic()
-    with progress(len(exam), "problems answered") as advance:
-        result, report = exam.ask(lambda done: advance(done, model))
-    result |= {
-        "config": question.model_dump(mode="json"),
-        "request": request.model_dump(mode="json"),
-        "seconds": round(time.monotonic() - started, 3),
-    }
+    asked, written_in, shots = _prepare(question, data, tuned.config.seed if tuned else 0, problems)
+    with Endpoint(_endpoint(base_url, key_variable, timeout)) as endpoint:
+        exam = HostedExam(
+            endpoint,
+            request,
+            asked,
+            written_in,
+            answers or HOSTED / f"{_slug(model)}.jsonl",
+            limits=limits,
+            shots=shots,
+            unanswered_are_wrong=unanswered_are_wrong,
+        )
+        estimate = exam.estimate()
+        if dry_run:
+            print_json(estimate.as_dict()) if as_json else print(estimate.in_words())
+            return
+        print(estimate.in_words(), file=sys.stderr)
+        if max_cost is not None and estimate.most_cost is not None and estimate.most_cost > max_cost:
+            print(f"that may be more than the cap of ${max_cost:g}, where it will stop", file=sys.stderr)
+        result = _ask(exam, model, failures)
+    result |= {"config": question.model_dump(mode="json"), "request": request.model_dump(mode="json")}
     if problems is not None:
         result["file"] = str(problems)
-    if failures is not None:
-        write_whole(failures, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in report.failures))
     if as_json:
         print_json(result)
     else:
         _print_result(result, question, endpoint.config.host)
+
+
+def _prepare(question: Any, data: Any, seed: int, file: Path | None) -> tuple[Any, Any, list[tuple[str, str]]]:
+    """The problems, the format they are written in, and the examples in front of them."""
+    from ..data import domain_of, draw_held_out, make_dataset
+    from ..evaluation import exemplar_pairs, read_problems
+    from ..formats import make_format
+    from ..operations import Problems
+
+    format = make_format(data.format, seed)
+    format.check(data.operation)
+    problems: Any
+    if file is not None:
+        with open(file, encoding="utf-8") as lines:
+            problems = read_problems(lines, str(file), data.base)
+    else:
+        problems = Problems(*domain_of(data), getattr(draw_held_out(data), question.problems))
+    shots = []
+    if question.examples:
+        dataset = make_dataset(data, seed)
+        shots = exemplar_pairs(dataset, question.examples, question.example_set, question.wrong_examples)
+    return problems[: question.limit], format, shots
+
+
+def _ask(exam: "HostedExam", label: str, failures: Path | None) -> dict[str, Any]:
+    from ..files import write_whole
+    from .progress import progress
+
+    started = time.monotonic()
+    with progress(len(exam), "problems answered") as advance:
+        result, report = exam.ask(lambda done: advance(done, label))
+    if failures is not None:
+        write_whole(failures, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in report.failures))
+    return result | {"seconds": round(time.monotonic() - started, 3)}
 
 
 @app.command()
@@ -309,24 +320,24 @@ def finetune(
         estimate = estimate_tuning(config, price)
         print_json(estimate.as_dict()) if as_json else print(_in_words(estimate))
         return
-    endpoint = Endpoint(_endpoint(config.base_url, key_variable, timeout))
-    _ = endpoint.client  # a missing key or package is found before anything is written
     limits = load(LimitsConfig, {"retries": retries})
-    job = TuningJob.start(folder, config)
 
     def tell(words: str) -> None:
         print(words, file=sys.stderr, flush=True)
 
-    with job.locked():
-        if not is_there:
-            tell(_in_words(estimate_tuning(config, price)))
-        if adopt is not None:
-            job.adopt(adopt)
-        if cancel:
-            job.cancel(endpoint, limits)
-        else:
-            job.submit(endpoint, limits, tell)
-        result = job.summary() if no_wait else _follow(job, endpoint, limits, tell, poll)
+    with Endpoint(_endpoint(config.base_url, key_variable, timeout)) as endpoint:
+        _ = endpoint.client  # a missing key or package is found before anything is written
+        job = TuningJob.start(folder, config)
+        with job.locked():
+            if not is_there:
+                tell(_in_words(estimate_tuning(config, price)))
+            if adopt is not None:
+                job.adopt(adopt)
+            if cancel:
+                job.cancel(endpoint, limits)
+            else:
+                job.submit(endpoint, limits, tell)
+            result = job.summary() if no_wait else _follow(job, endpoint, limits, tell, poll)
     if as_json:
         print_json(result)
     elif no_wait:

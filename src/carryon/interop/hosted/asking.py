@@ -52,6 +52,8 @@ class Asker:
             rest = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in self.answers.known}
             if rest:
                 session = _Session(self._endpoint, self._request, self._limits, self.answers, keys)
+                if self._unanswered_are_wrong:
+                    session.outage = max(_OUTAGE, len(keys) // 20)
                 try:
                     session.run(rest, self._tick)
                 finally:
@@ -73,6 +75,7 @@ class _Session:
     ) -> None:
         self._endpoint, self._request, self._limits, self._answers = endpoint, request, limits, answers
         self._keys = keys
+        self.outage = _OUTAGE
         self._pace = Pace(limits)
         self._queue: deque[tuple[str, str]] = deque()
         self._stop = threading.Event()
@@ -204,7 +207,7 @@ class _Session:
         with self._changed:
             self.last_fault = fault.words
             self._given_up_in_a_row += 1
-            is_down = not self._answered or self._given_up_in_a_row >= _OUTAGE
+            is_down = not self._num_done or self._given_up_in_a_row >= self.outage
         if is_down:
             where = self._endpoint.config.base_url
             raise ServerFailing(f"{where} keeps failing, after {self._limits.retries} retries with: {fault.words}")

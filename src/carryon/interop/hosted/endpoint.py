@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ...errors import BadConfig, MissingExtra, ServerRefused, did_you_mean
 from .settings import KEY_VARIABLE, OPENAI, EndpointConfig
@@ -88,6 +88,13 @@ class Endpoint:
             max_retries=0,  # retries are ours: they share one clock, one budget and one cap
         )
         return client
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if "client" in vars(self):
+            self.client.close()
 
     def scrub(self, text: str) -> str:
         """`text` without the key, should somebody have put it there."""
