@@ -497,6 +497,18 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(exam, monk
     assert exam().estimate().requests == 40  # an estimate needs nothing
 
 
+def test_asking_needs_no_torch_and_help_no_openai():
+    code = (
+        "import sys, carryon.cli.hosted\n"
+        "assert 'pydantic' not in sys.modules\n"
+        "import carryon.interop.hosted as hosted\n"
+        "hosted.Endpoint(hosted.EndpointConfig())\n"
+        "print([name for name in ('torch', 'openai', 'transformers') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 # --- the command --------------------------------------------------------------------------------------------------
 
 
@@ -770,3 +782,118 @@ def test_a_data_set_made_before_is_used_as_it_is(tune, server, tmp_path):
     write_dataset(make_dataset(config, 3), tmp_path / "text", "txt")
     with pytest.raises(Unsupported, match="carryon data make --as openai"):
         config_of_dataset(tmp_path / "text")
+
+
+# --- a real model behind a real server ----------------------------------------------------------------------------
+
+LEARNT = read_problems(["12+34", "50+49", "7+8", "60+11"], "here")
+ASKED = [*LEARNT, *read_problems(["1+1", "98+99", "33+21", "5+72", "44+44", "10+90"], "here")]
+
+
+def make_model(folder):
+    """A Llama of 18,000 parameters that knows four sums by heart, as a Hugging Face folder."""
+    import torch
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    # The letters are for transformers, which tries its stop strings on them.
+    vocabulary = {character: number for number, character in enumerate("\x00 #+0123456789=abcdef")}
+    characters = Tokenizer(models.WordLevel(vocabulary, unk_token="\x00"))
+    characters.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
+    characters.decoder = decoders.Fuse()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=characters, eos_token="\x00", pad_token="\x00")
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    config = LlamaConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=64,
+        bos_token_id=0,
+        eos_token_id=0,
+        pad_token_id=0,
+    )
+    model = LlamaForCausalLM(config)
+    texts = tokenizer([FORMAT.write(problem).text for problem in LEARNT], return_tensors="pt", padding=True)
+    labels = texts["input_ids"].masked_fill(texts["attention_mask"] == 0, -100)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(150):
+        loss = model(input_ids=texts["input_ids"], attention_mask=texts["attention_mask"], labels=labels).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.eval().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return model, tokenizer
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """The model here, and the address where `transformers serve` serves it."""
+    folder = tmp_path_factory.mktemp("served") / "tiny"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        patch.setenv("HF_HOME", str(folder.parent / "home"))
+        model, tokenizer = make_model(folder)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        command = [Path(sys.executable).with_name("transformers"), "serve", folder, "--device", "cpu"]
+        with open(folder.parent / "log", "w") as log:
+            process = subprocess.Popen(
+                [*map(str, command), "--host", "127.0.0.1", "--port", str(port)], stdout=log, stderr=log
+            )
+    try:
+        deadline = time.monotonic() + 90
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                assert process.poll() is None, (folder.parent / "log").read_text()
+                assert time.monotonic() < deadline, (folder.parent / "log").read_text()
+                time.sleep(0.1)
+        yield model, tokenizer, str(folder), f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def written_here(model, tokenizer, prompt, max_tokens):
+    inputs = tokenizer(prompt, return_tensors="pt")
+    ids = model.generate(
+        inputs["input_ids"],
+        attention_mask=inputs["attention_mask"],
+        max_new_tokens=max_tokens,
+        do_sample=False,
+        stop_strings=["###"],
+        tokenizer=tokenizer,
+    )
+    return tokenizer.decode(ids[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+
+
+@pytest.mark.parametrize("kind", ["completion", "chat"])
+def test_a_real_model_behind_a_real_server_is_asked_as_it_would_be_here(served, tmp_path, monkeypatch, kind):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    model, tokenizer, name, url = served
+    path = tmp_path / "answers.jsonl"
+    with Endpoint(EndpointConfig(base_url=url)) as endpoint:
+        exam = HostedExam(endpoint, RequestConfig(model=name, kind=kind, max_tokens=14), ASKED, FORMAT, path)
+        result, _ = exam.ask()
+    texts = {row["prompt"]: row["text"] for row in lines(path)}
+    here = {prompt: written_here(model, tokenizer, prompt, 14) for prompt in texts}
+    assert len(here) == len(ASKED)
+    assert texts == here
+    local = evaluate(ASKED, FORMAT, lambda prompts: [here[prompt] for prompt in prompts]).as_dict()
+    assert {name: result[name] for name in local} == local
+    assert result["right"] >= len(LEARNT)
+    assert result["right"] < len(ASKED)
+    assert result["input_tokens"] == sum(map(len, texts))
+
+
+def test_what_a_real_server_says_of_an_unknown_model_is_passed_on(served, tmp_path):
+    *_, url = served
+    with Endpoint(EndpointConfig(base_url=url)) as endpoint, pytest.raises(ServerRefused, match="Server is pinned to"):
+        HostedExam(endpoint, RequestConfig(model="other"), ASKED, FORMAT, tmp_path / "a.jsonl").ask()

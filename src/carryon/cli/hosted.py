@@ -228,7 +228,7 @@ def _ask(exam: "HostedExam", label: str, failures: Path | None) -> dict[str, Any
 
     started = time.monotonic()
     with progress(len(exam), "problems answered") as advance:
-        result, report = exam.ask(lambda done: advance(done, label))
+        result, report = exam.ask(lambda done: advance(done, label), _tell)
     if failures is not None:
         write_whole(failures, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in report.failures))
     return result | {"seconds": round(time.monotonic() - started, 3)}
@@ -322,22 +322,19 @@ def finetune(
         return
     limits = load(LimitsConfig, {"retries": retries})
 
-    def tell(words: str) -> None:
-        print(words, file=sys.stderr, flush=True)
-
     with Endpoint(_endpoint(config.base_url, key_variable, timeout)) as endpoint:
         _ = endpoint.client  # a missing key or package is found before anything is written
         job = TuningJob.start(folder, config)
         with job.locked():
             if not is_there:
-                tell(_in_words(estimate_tuning(config, price)))
+                _tell(_in_words(estimate_tuning(config, price)))
             if adopt is not None:
                 job.adopt(adopt)
             if cancel:
                 job.cancel(endpoint, limits)
             else:
-                job.submit(endpoint, limits, tell)
-            result = job.summary() if no_wait else _follow(job, endpoint, limits, tell, poll)
+                job.submit(endpoint, limits, _tell)
+            result = job.summary() if no_wait else _follow(job, endpoint, limits, poll)
     if as_json:
         print_json(result)
     elif no_wait:
@@ -346,12 +343,16 @@ def finetune(
         print(f"{result.get('model')} is ready: 'carryon hosted evaluate --job {folder}' asks it the test set")
 
 
-def _follow(job: "TuningJob", endpoint: Any, limits: Any, tell: Any, poll: float) -> dict[str, Any]:
+def _follow(job: "TuningJob", endpoint: Any, limits: Any, poll: float) -> dict[str, Any]:
     try:
-        return job.follow(endpoint, limits, tell, poll)
+        return job.follow(endpoint, limits, _tell, poll)
     except KeyboardInterrupt:
-        tell(f"job {job.id} goes on at the server: 'carryon hosted finetune {job.folder}' follows it again")
+        _tell(f"job {job.id} goes on at the server: 'carryon hosted finetune {job.folder}' follows it again")
         raise
+
+
+def _tell(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
 
 
 def _format(name: str, spaces: bool, stop: str | None, digits: int) -> dict[str, Any]:

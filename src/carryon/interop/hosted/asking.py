@@ -35,9 +35,11 @@ class Asker:
         *,
         unanswered_are_wrong: bool = False,
         tick: Callable[[int], None] | None = None,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
+        """`tick` is told how many are answered, `tell` of faults, each kind of them once."""
         self._endpoint, self._request, self._limits, self.answers = endpoint, request, limits, answers
-        self._unanswered_are_wrong, self._tick = unanswered_are_wrong, tick
+        self._unanswered_are_wrong, self._tick, self._tell = unanswered_are_wrong, tick, tell
         self.requests = 0
         """Sent, in this session."""
 
@@ -52,6 +54,7 @@ class Asker:
             rest = {key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in self.answers.known}
             if rest:
                 session = _Session(self._endpoint, self._request, self._limits, self.answers, keys)
+                session.tell = self._tell
                 if self._unanswered_are_wrong:
                     session.outage = max(_OUTAGE, len(keys) // 20)
                 try:
@@ -76,6 +79,7 @@ class _Session:
         self._endpoint, self._request, self._limits, self._answers = endpoint, request, limits, answers
         self._keys = keys
         self.outage = _OUTAGE
+        self.tell: Callable[[str], None] | None = None
         self._pace = Pace(limits)
         self._queue: deque[tuple[str, str]] = deque()
         self._stop = threading.Event()
@@ -87,6 +91,7 @@ class _Session:
         self._spent, self._reserved = (spent[0], spent[1]), (0, 0)
         """Tokens, of prompts and answers: taken, and set aside for requests on their way."""
         self.last_fault = "nothing"
+        self._told: set[str] = set()
 
     @property
     def _num_done(self) -> int:
@@ -169,6 +174,7 @@ class _Session:
                 self._give_up(fault)
                 return
             pause = pause_after(fault, attempt, key, self._limits.backoff)
+            self._tell_once(fault)
             if fault.kind == "busy":
                 self._pace.close(time.monotonic() + pause)
             if self._stop.wait(pause):
@@ -202,6 +208,13 @@ class _Session:
         self._answers.write(key, {**row, "input": taken[0], "output": taken[1]})
         with self._changed:
             self._spent = (self._spent[0] + taken[0], self._spent[1] + taken[1])
+
+    def _tell_once(self, fault: Fault) -> None:
+        with self._changed:
+            is_new = fault.words not in self._told and len(self._told) < 20
+            self._told.add(fault.words)
+        if is_new and self.tell is not None:
+            self.tell(f"{fault.words}: trying again")
 
     def _give_up(self, fault: Fault) -> None:
         with self._changed:

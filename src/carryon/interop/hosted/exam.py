@@ -77,8 +77,13 @@ class HostedExam:
             shared,
         )
 
-    def ask(self, tick: Callable[[int], None] | None = None) -> tuple[dict[str, Any], Report]:
-        """What is stored of the answer, and the full report. `tick` is told how many problems are answered."""
+    def ask(
+        self, tick: Callable[[int], None] | None = None, tell: Callable[[str], None] | None = None
+    ) -> tuple[dict[str, Any], Report]:
+        """What is stored of the answer, and the full report.
+
+        `tick` is told how many problems are answered, `tell` of faults that will be tried again.
+        """
         asker = Asker(
             self._endpoint,
             self._request,
@@ -86,6 +91,7 @@ class HostedExam:
             self._answers,
             unanswered_are_wrong=self._unanswered_are_wrong,
             tick=tick,
+            tell=tell,
         )
         report = score(self._sheets, asker)
         known = [self._answers.known[key] for key in self._keys if key in self._answers.known]
