@@ -227,8 +227,12 @@ def _ask(exam: "HostedExam", label: str, failures: Path | None) -> dict[str, Any
     from .progress import progress
 
     started = time.monotonic()
-    with progress(len(exam), "problems answered") as advance:
-        result, report = exam.ask(lambda done: advance(done, label), _tell)
+    try:
+        with progress(len(exam), "problems answered") as advance:
+            result, report = exam.ask(lambda done: advance(done, label), _tell)
+    except KeyboardInterrupt:
+        _tell("what was answered is kept: the same command goes on from there")
+        raise
     if failures is not None:
         write_whole(failures, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in report.failures))
     return result | {"seconds": round(time.monotonic() - started, 3)}
@@ -388,6 +392,8 @@ def _print_result(result: dict[str, Any], question: Any, host: str) -> None:
     from .scores import print_scores
 
     what = result.get("file") or describe(question)
+    if result["request"]["temperature"] is None:
+        what = what.removesuffix(", greedy") + ", at the server's temperature"
     print_scores(result, f"{result['model']} at {host}: {what}, {question.data.format.name}")
     for count, words in (
         (result["cut_short"], f"answers were cut at {result['max_tokens']:,} tokens: --max-tokens gives them more"),

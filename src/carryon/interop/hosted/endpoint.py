@@ -38,13 +38,16 @@ class Reply:
     model: str | None
 
 
+FaultKind = Literal["busy", "failing", "timeout", "unreachable", "cut", "half"]
+
+
 class Fault(Exception):
     """What may pass: the request can be sent again."""
 
     def __init__(
         self,
         words: str,
-        kind: Literal["busy", "failing", "timeout", "unreachable", "cut", "half"],
+        kind: FaultKind,
         *,
         retry_after: float | None = None,
         reply: Reply | None = None,
@@ -151,7 +154,7 @@ class Endpoint:
             _count(usage.get("completion_tokens")),
             self.scrub(model) if isinstance(model, str) else None,
         )
-        if not isinstance(text, str) and reply.finish != "content_filter":
+        if not isinstance(text, str) and reply.finish in (None, "stop"):  # others say why there is none
             raise Fault("a half answer: no text in it", "half", reply=reply)
         if reply.finish is None:
             raise Fault("a half answer: it does not say that it ended", "half", reply=reply)
@@ -198,7 +201,8 @@ class Endpoint:
                 f"{self._models(model)}; base_url usually ends in /v1"
             )
         if status in (408, 409, 425, 429) or status >= 500:
-            return Fault(said, "busy" if status in (429, 503) else "failing", retry_after=_wait_of(error))
+            kind: FaultKind = "busy" if status in (429, 503) else "timeout" if status == 504 else "failing"
+            return Fault(said, kind, retry_after=_wait_of(error))
         if any(mark in code for mark in _FILTERED):
             return Fault(said, "half", reply=Reply("", "content_filter", None, None, None))
         return ServerRefused(f"{where} cannot use the request ({said})")

@@ -27,7 +27,7 @@ from ...errors import BadDataset, BadRun, JobFailed, RunMismatch, ServerFailing,
 from ...files import file_hash, hold, write_whole
 from ...formats import make_format
 from .costs import TokenCount
-from .endpoint import Endpoint
+from .endpoint import Endpoint, Fault
 from .patience import insist
 from .settings import LimitsConfig
 
@@ -84,6 +84,7 @@ class TuningJob:
     def __init__(self, folder: Path, config: TuningConfig) -> None:
         self.folder, self.config = folder, config
         self._state: dict[str, Any] = _read_json(folder / "state.json") or {}
+        self._may_come_late = False
 
     @classmethod
     def open(cls, folder: Path) -> "TuningJob":
@@ -293,6 +294,8 @@ class TuningJob:
             found = self._find_job(endpoint, tag, files)
             if found is not None:
                 return found
+            if self._may_come_late:
+                raise Fault("the server has not said that it created the job, nor does it list it yet", "timeout")
         else:
             tag = secrets.token_hex(8)
             self._remember(creating=tag)
@@ -306,8 +309,13 @@ class TuningJob:
         body |= {"validation_file": files["validation"]} if "validation" in files else {}
         body |= {"hyperparameters": hyperparameters} if hyperparameters else {}
         body |= {"suffix": config.suffix} if config.suffix else {}
-        with endpoint.translated(config.model):
-            return jobs.create(**body)
+        try:
+            with endpoint.translated(config.model):
+                return jobs.create(**body, extra_headers={"Idempotency-Key": tag})
+        except Fault as fault:
+            # The server may be at it still: from here on this session only looks.
+            self._may_come_late |= fault.kind == "timeout"
+            raise
 
     def _find_job(self, endpoint: Endpoint, tag: str, files: dict[str, str]) -> Any:
         """The job that this folder created; by its tag, or by its files where a server drops tags."""
