@@ -110,4 +110,4 @@ def estimate(
 
 def dollars(amount: float) -> str:
     """Two decimals, or as many as a small amount needs."""
-    return f"{amount:,.2f}" if amount >= 1 or amount == 0 else f"{amount:.4f}" if amount >= 0.001 else f"{amount:.2g}"
+    return f"{amount:,.2f}" if amount >= 1 or amount == 0 else f"{amount:.4f}" if amount >= 0.001 else f"{amount:.6f}"

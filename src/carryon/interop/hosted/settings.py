@@ -1,5 +1,6 @@
 """What can be set: where a server is, what is asked of it, and how far one may go."""
 
+import re
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -40,7 +41,10 @@ class EndpointConfig(Config):
     def is_private(self) -> bool:
         """Whether nobody on the way can read what is sent."""
         parts = urlsplit(self.base_url)
-        return parts.scheme == "https" or parts.hostname in ("localhost", "127.0.0.1", "::1")
+        host = parts.hostname or ""
+        return (
+            parts.scheme == "https" or host in ("localhost", "::1") or re.fullmatch(r"127(\.\d+){3}", host) is not None
+        )
 
 
 class RequestConfig(Config):
