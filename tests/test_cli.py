@@ -48,6 +48,7 @@ COMMANDS = [
 ]
 COMMANDS += [["train"], ["evaluate"], ["ask"], ["runs"], ["doctor"], ["import"]]
 COMMANDS += [["bench", "data"], ["bench", "model"]]
+COMMANDS += [["hosted", "evaluate"], ["hosted", "finetune"]]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)

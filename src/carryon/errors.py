@@ -14,6 +14,10 @@
   x PathExists            an output path that is already there
   x UnknownCharacter      text with a character outside the tokenizer's vocabulary
   x MissingExtra          an optional dependency or file that is not installed
+  x ServerRefused         a server's no: a bad key, an unknown model, a request it cannot use
+  x ServerFailing         a server that is not there or keeps failing (says what is kept and how to go on)
+  x CapReached            a limit on money or requests was reached (says what the rest would take)
+  x JobFailed             a fine-tuning job that failed or was cancelled (in its server's words)
 
 A model's wrong answer is data, not an error: `Format.read` returns it, or None.
 """
@@ -79,6 +83,22 @@ class UnknownCharacter(CarryonError):
 
 
 class MissingExtra(CarryonError):
+    pass
+
+
+class ServerRefused(CarryonError):
+    pass
+
+
+class ServerFailing(CarryonError):
+    pass
+
+
+class CapReached(CarryonError):
+    pass
+
+
+class JobFailed(CarryonError):
     pass
 
 

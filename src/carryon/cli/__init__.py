@@ -10,7 +10,22 @@ from typing import Annotated
 import typer
 
 from ..errors import CarryonError
-from . import ask, bench, data, doctor, evaluate, gallery, importing, render, report, reproduce, runs, text, train
+from . import (
+    ask,
+    bench,
+    data,
+    doctor,
+    evaluate,
+    gallery,
+    hosted,
+    importing,
+    render,
+    report,
+    reproduce,
+    runs,
+    text,
+    train,
+)
 
 app = typer.Typer(
     help="A laboratory for teaching arithmetic to small transformers.",
@@ -34,6 +49,7 @@ app.command("import")(importing.import_)
 app.add_typer(data.app, name="data")
 app.add_typer(text.app, name="text")
 app.add_typer(bench.app, name="bench")
+app.add_typer(hosted.app, name="hosted")
 
 
 @app.callback(invoke_without_command=True)

@@ -43,9 +43,11 @@ def evaluate(
     """
     from ..config import EvaluationConfig, load
     from ..errors import PathExists
+    from ..evaluation import describe
     from ..evaluation import text_prompt as read_text_prompt
     from ..runs import find_run
     from .output import print_json
+    from .scores import print_scores
 
     found = find_run(run, runs)
     if text_prompt is not None:
@@ -72,7 +74,8 @@ def evaluate(
     if as_json:
         print_json(result)
     else:
-        _print(result, found.path.name)
+        title = f"{found.path.name}: {result.get('file') or describe(load(EvaluationConfig, result['config']))}"
+        print_scores(result, title)
 
 
 def _ask(found: Any, question: Any, file: Path | None, failures: Path | None, device: str, precision: str) -> Any:
@@ -104,46 +107,3 @@ def _ask(found: Any, question: Any, file: Path | None, failures: Path | None, de
     if failures is not None and report is not None:
         write_whole(failures, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in report.failures))
     return result
-
-
-def _print(result: dict[str, Any], name: str) -> None:
-    from rich.table import Table
-
-    from ..config import EvaluationConfig, load
-    from ..evaluation import describe, percent, wilson
-    from .output import console
-
-    out = console()
-    title = f"{name}: {result.get('file') or describe(load(EvaluationConfig, result['config']))}"
-    if "perplexity" in result:
-        out.print(f"{title}\nperplexity {result['perplexity']:.3f} over {result['tokens']:,} tokens; it writes:")
-        for sample in result["samples"]:
-            out.print(f"---\n{sample.strip()}", markup=False, highlight=False)
-        return
-    if "accuracy" not in result:
-        out.print(
-            f"{title}\nthird digit exact {result['exact']:.2%}, within one {result['relaxed']:.2%} "
-            f"(of {result['count']:,})"
-        )
-        return
-    table = Table(title=title)
-    for column in ("", "right", "of", "accuracy", "95 % interval"):
-        table.add_column(column, justify="left" if not column else "right")
-
-    def row(label: str, right: int, count: int) -> None:
-        low, high = wilson(right, count) or (0, 0)
-        table.add_row(label, f"{right:,}", f"{count:,}", percent(right, count), f"{low:.3%} … {high:.3%}")
-
-    row("all", result["right"], result["count"])
-    for kind, counts in result["by"].items():
-        if kind == "lengths" and len(counts) > 16:
-            continue
-        table.add_section()
-        for label, (right, count) in counts.items():
-            row(f"{kind} {label}", right, count)
-    out.print(table)
-    if result["unreadable"]:
-        out.print(f"{result['unreadable']:,} answers could not be read and count as wrong")
-    if result["first_wrong_lines"]:
-        kinds = ", ".join(f"{kind} {count:,}" for kind, count in result["first_wrong_lines"].items())
-        out.print(f"where scratchpads first go wrong: {kinds}")

@@ -5,7 +5,7 @@ An answer counts when the format reads it as the right number; one that cannot b
 """
 
 from .corrupted import evaluate_corrupted
-from .questions import describe, exemplars, read_problems
+from .questions import describe, exemplar_pairs, exemplars, read_problems
 from .report import Report, percent, wilson
 from .scoring import Complete, Confirm, Slices, evaluate, make_sheets, score
 from .scratchpads import first_wrong_line
@@ -23,6 +23,7 @@ __all__ = [
     "describe",
     "evaluate",
     "evaluate_corrupted",
+    "exemplar_pairs",
     "exemplars",
     "first_wrong_line",
     "make_sheets",

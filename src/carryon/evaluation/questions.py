@@ -50,6 +50,11 @@ def _short(text: str) -> str:
 
 def exemplars(dataset: Dataset, count: int, which: int = 0, wrong: bool = False) -> str:
     """`count` training examples to put in front of a prompt; wrong ones have each other's answers."""
+    return "".join(prompt + completion for prompt, completion in exemplar_pairs(dataset, count, which, wrong))
+
+
+def exemplar_pairs(dataset: Dataset, count: int, which: int = 0, wrong: bool = False) -> list[tuple[str, str]]:
+    """The same as prompts and completions."""
     size = dataset.size("train")
     if count + wrong > size:
         raise Unsupported(f"{count} examples in front need a training set of at least that many, not {size}")
@@ -66,9 +71,9 @@ def exemplars(dataset: Dataset, count: int, which: int = 0, wrong: bool = False)
             other = next((e for e in examples[index + 1 :] + examples[:index] if e.answer != answers[index]), None)
             if other is None:
                 raise Unsupported("wrong examples need training examples with different answers")
-            pairs.append(example.prompt + other.completion)
-        return "".join(pairs)
-    return "".join(example.text for example in examples[:count])
+            pairs.append((example.prompt, other.completion))
+        return pairs
+    return [(example.prompt, example.completion) for example in examples[:count]]
 
 
 def read_problems(lines: Iterable[str], where: str, base: int = 10) -> list[Problem]:

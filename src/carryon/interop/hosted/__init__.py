@@ -1,0 +1,37 @@
+"""Models behind a server that speaks OpenAI's protocol: OpenAI, vLLM, llama.cpp, Ollama, `transformers serve`, …
+
+They are asked the same problems, and scored by the same code, as our own; and fine-tuned where the server offers that.
+Needs the extra carryon[llm]. Keys come from the environment alone.
+"""
+
+from .answers import Answer, Answers
+from .asking import Asker
+from .costs import Estimate, TokenCount
+from .endpoint import Endpoint, Fault, Reply
+from .exam import HostedExam
+from .request import Request
+from .settings import KEY_VARIABLE, OPENAI, EndpointConfig, LimitsConfig, RequestConfig
+from .tuning import TuningConfig, TuningEstimate, TuningJob, config_of_dataset, estimate_tuning
+
+__all__ = [
+    "KEY_VARIABLE",
+    "OPENAI",
+    "Answer",
+    "Answers",
+    "Asker",
+    "Endpoint",
+    "EndpointConfig",
+    "Estimate",
+    "Fault",
+    "HostedExam",
+    "LimitsConfig",
+    "Reply",
+    "Request",
+    "RequestConfig",
+    "TokenCount",
+    "TuningConfig",
+    "TuningEstimate",
+    "TuningJob",
+    "config_of_dataset",
+    "estimate_tuning",
+]

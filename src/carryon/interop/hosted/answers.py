@@ -1,0 +1,117 @@
+"""The file of every answer: a JSON object a line, on disk before the next request is counted as answered.
+
+    {"key": "…", "prompt": "…", "text": " 1 5 7 5", "finish": "stop", "input": 15, "output": 8, "model": "…"}
+    {"key": "…", "fault": "no answer within 60 s", "input": 15, "output": 24}        (may have cost as much)
+
+A key is the hash of all that was asked, so that one file can hold the answers of many evaluations, and an evaluation
+that was interrupted asks only for the keys that are not there. What a kill tore is asked again.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...errors import BadInput, RunMismatch
+from ...files import hold, sync_folder
+
+_START = '{"key": "'
+_LONGEST_LINE = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Answer:
+    text: str
+    finish: str | None
+    input_tokens: int
+    output_tokens: int
+    fault: str | None = None
+    """It never came whole: this is what came."""
+
+
+class Answers:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._is_open = False
+        self._handle: int | None = None
+        self.known: dict[str, Answer] = {}
+        self._spent: dict[str, tuple[int, int, int]] = {}
+        self.torn = 0
+        """Lines that a kill left unfinished."""
+        self._ends_torn = False
+        self._read()
+
+    def _read(self) -> None:
+        try:
+            file = open(self.path, "rb")  # noqa: SIM115
+        except FileNotFoundError:
+            return
+        with file:
+            number = 0
+            while raw := file.readline(_LONGEST_LINE):
+                number += 1
+                self._ends_torn = not raw.endswith(b"\n")
+                text = raw.decode("utf-8", "replace")
+                if not (text.startswith(_START) or _START.startswith(text.rstrip("\n"))):
+                    raise BadInput(f"{self.path} line {number} is not an answer of ours: name another file")
+                try:
+                    self._take(json.loads(text))
+                except (ValueError, KeyError, TypeError, RecursionError):
+                    self.torn += 1
+
+    def _take(self, row: dict[str, Any]) -> None:
+        key, tokens = str(row["key"]), (int(row["input"]), int(row["output"]))
+        before = self._spent.get(key, (0, 0, 0))
+        self._spent[key] = (before[0] + 1, before[1] + tokens[0], before[2] + tokens[1])
+        if "text" in row:
+            self.known[key] = Answer(str(row["text"]), row["finish"], *tokens, fault=row.get("fault"))
+
+    def spent(self, keys: Iterable[str]) -> tuple[int, int, int]:
+        """Requests and tokens, of prompts and of answers, that these have taken so far."""
+        rows = [self._spent[key] for key in set(keys) if key in self._spent]
+        return sum(r[0] for r in rows), sum(r[1] for r in rows), sum(r[2] for r in rows)
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Open for writing, by one process at a time."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lock = self.path.with_name(f".{self.path.name}.lock")
+
+        def busy(holder: str) -> RunMismatch:
+            return RunMismatch(f"{self.path} is being written by process {holder}: wait for it, or name another file")
+
+        with hold(lock, busy):
+            self.known.clear()
+            self._spent.clear()
+            self.torn, self._ends_torn = 0, False
+            self._read()  # again: another process may have written until now
+            self._is_open = True
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._is_open = False
+                    if self._handle is not None:
+                        os.close(self._handle)
+                        self._handle = None
+
+    def write(self, key: str, row: dict[str, Any]) -> None:
+        row = {"key": key, **row}
+        line = (json.dumps(row, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+        with self._lock:
+            if not self._is_open:
+                return  # closed in the meantime: a straggler's answer is asked again
+            if self._handle is None:
+                self._handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+                sync_folder(self.path.parent)
+                line = b"\n" + line if self._ends_torn else line
+            written = 0
+            while written < len(line):
+                written += os.write(self._handle, line[written:])
+            os.fsync(self._handle)
+            self._take(row)
