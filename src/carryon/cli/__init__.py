@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ..errors import CarryonError
-from . import ask, bench, data, doctor, evaluate, gallery, importing, render, report, reproduce, runs, train
+from . import ask, bench, data, doctor, evaluate, exchange, gallery, render, report, reproduce, runs, train
 
 app = typer.Typer(
     help="A laboratory for teaching arithmetic to small transformers.",
@@ -30,7 +30,8 @@ app.command("experiments")(reproduce.experiments)
 app.command("reproduce")(reproduce.reproduce)
 app.command("report")(report.report)
 app.command("doctor")(doctor.doctor)
-app.command("import")(importing.import_)
+app.command("import")(exchange.import_)
+app.command("export")(exchange.export)
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 
