@@ -46,7 +46,7 @@ COMMANDS = [
     ["bench", "data"],
     ["bench", "model"],
 ]
-COMMANDS += [["train"], ["evaluate"], ["ask"], ["runs"], ["doctor"], ["import"]]
+COMMANDS += [["train"], ["evaluate"], ["ask"], ["runs"], ["doctor"], ["import"], ["export"]]
 COMMANDS += [["bench", "data"], ["bench", "model"]]
 
 

@@ -105,19 +105,19 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained("THIS_FOLDER")
 model = AutoModelForCausalLM.from_pretrained("THIS_FOLDER")
 prompt = tokenizer({_text(shown.prompt)}, return_tensors="pt")
-tokens = model.generate(input_ids=prompt.input_ids, attention_mask=prompt.attention_mask)
-print(repr(tokenizer.decode(tokens[0, prompt.input_ids.shape[1]:])))
+tokens = model.generate(**prompt)[0, prompt.input_ids.shape[1] :]
+print(repr(tokenizer.decode(tokens)))
 ```
 
 Asked {shown.question} this way it writes {_text(shown.completion)}, {read}: {verdict}.
 
-In TransformerLens, with every activation by name:
+In TransformerLens, every activation by its name:
 
 ```python
-from transformer_lens.model_bridge import TransformerBridge
+from transformer_lens.model_bridge.sources import build_bridge_from_module
 
-bridge = TransformerBridge.boot_transformers("THIS_FOLDER", device="cpu")
-logits, cache = bridge.run_with_cache({_text(shown.prompt)}, prepend_bos=False)
+bridge = build_bridge_from_module(model, model.config.architectures[0], hf_config=model.config)
+logits, cache = bridge.run_with_cache(prompt.input_ids)
 ```
 
 In carryon: `carryon import THIS_FOLDER`, then `carryon evaluate` and `carryon ask`.

@@ -127,7 +127,6 @@ doc_to_text: prompt
 doc_to_target: completion
 target_delimiter: ""
 fewshot_delimiter: ""
-num_fewshot: 0
 generation_kwargs:
   until: {json.dumps(until)}
   do_sample: false

@@ -125,8 +125,9 @@ def read_vocabulary(folder: Path, rows: int) -> tuple[Tokenizer, list[int]]:
         raise BadInput(
             f"{path} has {path.stat().st_size:,} bytes: no tokenizer of characters or of GPT-2 is that large"
         )
+    library = _tokenizers()
     try:
-        theirs = _tokenizers().Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        theirs = library.Tokenizer.from_str(path.read_text(encoding="utf-8"))
     except Exception as error:  # the library raises plain exceptions, and what it says is for programmers
         raise BadInput(f"{path} is not a tokenizer ({str(error)[:80]})") from None
     vocabulary: dict[str, int] = theirs.get_vocab()
