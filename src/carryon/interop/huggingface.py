@@ -21,6 +21,7 @@ import safetensors
 import safetensors.numpy
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from .. import __version__
 from ..config import DataConfig, RunConfig, TrainConfig, load
@@ -99,7 +100,10 @@ def export_huggingface(run: Run, folder: Path, *, force: bool = False) -> Path:
         for name, content in files.items():
             write_whole(partial / name, content)
         with _quiet(transformers):
-            compared, shown = _compare(transformers, partial, _decoder(config, arrays), tokenizer, parts)
+            theirs = transformers.AutoModelForCausalLM.from_pretrained(partial, local_files_only=True).eval()
+            reader = transformers.AutoTokenizer.from_pretrained(partial, local_files_only=True)
+            compared = _compare(theirs, reader, _decoder(config, arrays), tokenizer, parts)
+            shown = _ask(theirs, reader, parts[0])
         stops = [tokenizer.decode(np.array([token])) for token in marks.stop]
         card = model_card(run.path.name, config, evidence, architecture, stops, marks.padding, shown, compared)
         write_whole(partial / "README.md", card)
@@ -126,45 +130,47 @@ def _decoder(config: RunConfig, arrays: Arrays) -> Decoder:
 
 
 @torch.no_grad()
-def _compare(
-    transformers: Any, folder: Path, ours: Decoder, tokenizer: Tokenizer, parts: list[Dataset]
-) -> tuple[Compared, Shown | None]:
-    """Open the folder as anybody would, set its ids and logits beside ours, and ask it something."""
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder, local_files_only=True).eval()
-    reader = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
+def _compare(theirs: Any, reader: Any, ours: Decoder, tokenizer: Tokenizer, parts: list[Dataset]) -> Compared:
+    """Set the ids and logits of an opened export beside ours."""
     context = ours.config.context
-    # Texts of the data, and one row of whatever there is, as long as can be.
-    texts = [e.text for part in parts for e in map(part.format.write, part.problems("test")[:_COMPARED_TEXTS])]
-    rows = [torch.arange(context) * 7 % ours.vocab_size]
-    for text in texts:
-        ids = tokenizer.encode(text).tolist()
-        if reader(text).input_ids != ids or reader.decode(ids) != text:
-            raise Unsupported(f"the export is not written: its tokenizer reads {text!r} in another way than ours")
-        rows.append(torch.tensor(ids[:context]))
-    difference, largest = 0.0, 1.0
-    for row in rows:
-        logits = ours(row[None])
-        difference = max(difference, float((theirs(row[None]).logits - logits).abs().max()))
-        largest = max(largest, float(logits.abs().max()))
-    if not difference <= TOLERANCE * largest:
+    rows = []
+    for part in parts:
+        for problem in part.problems("test")[:_COMPARED_TEXTS]:
+            text = part.format.write(problem).text
+            ids = tokenizer.encode(text).tolist()
+            if reader(text).input_ids != ids or reader.decode(ids) != text:
+                raise Unsupported(f"the export is not written: its tokenizer reads {text!r} in another way than ours")
+            rows.append(torch.tensor(ids[:context]))
+    # One row is whatever there is, as long as can be. Texts are padded with token 0, which is as good as any other.
+    batches = [torch.randint(ours.vocab_size, (1, context), generator=torch.Generator().manual_seed(0))]
+    batches += [pad_sequence(rows[at : at + 16], batch_first=True) for at in range(0, len(rows), 16)]
+    logits = [(ours(batch), theirs(batch).logits) for batch in batches]
+    difference = float(torch.stack([(a - b).abs().max() for a, b in logits]).max())
+    largest = float(torch.stack([a.abs().max() for a, _ in logits]).max())
+    if not difference <= TOLERANCE * max(1.0, largest):
         raise Unsupported(f"the export is not written: its logits differ from ours by {difference:.1e}")
-    compared = Compared(sum(map(len, rows)), difference)
-    problems = parts[0].problems("test") or parts[0].problems("train")
+    return Compared(sum(batch.numel() for batch in batches), difference)
+
+
+@torch.no_grad()
+def _ask(theirs: Any, reader: Any, part: Dataset) -> Shown | None:
+    """One problem put to an opened export, as anybody would."""
+    problems = part.problems("test") if part.size("test") else part.problems("train")
     if not len(problems):
-        return compared, None
-    problem = problems[0]
-    example = parts[0].format.write(problem)
-    prompt = torch.from_numpy(tokenizer.encode(example.prompt).astype(np.int64))[None]
-    if prompt.shape[1] >= context:
-        return compared, None
-    written: Tensor = theirs.generate(input_ids=prompt, attention_mask=torch.ones_like(prompt))[0, prompt.shape[1] :]
-    completion = _up_to_its_end(reader.decode(written), parts[0].format)
-    read = parts[0].format.read(completion)
-    return compared, Shown(problem.question, example.answer, example.prompt, completion, read)
+        return None
+    example = part.format.write(problems[0])
+    prompt = reader(example.prompt, return_tensors="pt")
+    length = prompt.input_ids.shape[1]
+    most = min(theirs.generation_config.max_length, length + 2 * len(example.completion))
+    if length >= most:
+        return None
+    written: Tensor = theirs.generate(**prompt, max_length=most)[0, length:]
+    completion = _up_to_its_end(reader.decode(written), part.format)
+    return Shown(problems[0].question, example.answer, example.prompt, completion, part.format.read(completion))
 
 
 def _up_to_its_end(text: str, format: Format) -> str:
-    return next((text[:end] for end in range(1, len(text)) if format.finished(text[:end])), text)
+    return next((text[:end] for end in range(len(text)) if format.finished(text[:end])), text)
 
 
 def import_huggingface(
@@ -276,7 +282,7 @@ def _restore(folder: Path, root: Path, config: RunConfig, record: Mapping[str, A
 
 def _start(root: Path, config: RunConfig) -> Run:
     if (root / config.folder).exists():
-        raise PathExists(f"{root / config.folder} is already there: it is this run, or give another --name or --runs")
+        raise PathExists(f"{root / config.folder} is already there: give another --name or --runs")
     return Run.start(root, config)
 
 
