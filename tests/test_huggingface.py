@@ -322,9 +322,10 @@ def test_a_gpt2_of_somebody_else_is_imported_with_its_characters(tmp_path):
     ours_TV = ours(torch.from_numpy(tokenizer.encode(text).astype(np.int64))[None])[0]
     order = [characters.index(c) for c in tokenizer.vocabulary]
     torch.testing.assert_close(ours_TV, theirs_TV[:, order], atol=TOLERANCE, rtol=0)
-    # And it can be exported like any other.
+    # And it can be exported like any other, under its own flag.
     again, reader = opened(export_huggingface(run, tmp_path / "again"))
     torch.testing.assert_close(again(**reader(text, return_tensors="pt")).logits[0], ours_TV, atol=TOLERANCE, rtol=0)
+    assert "trained elsewhere" in (tmp_path / "again" / "README.md").read_text()
 
 
 def test_a_vocabulary_can_be_named(tmp_path):

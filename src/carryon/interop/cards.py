@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .. import __version__
 from ..config import DataConfig, EvaluationConfig, RunConfig, load
 from ..evaluation import describe, percent, wilson
 from ..operations import OPERATIONS
@@ -45,7 +44,7 @@ def model_card(
     sections = [
         _header(title, config, architecture, evaluations),
         f"# {title}\n",
-        f"A {architecture.name} model of {result['parameters']:,} parameters, trained with carryon {__version__} on "
+        f"A {architecture.name} model of {result['parameters']:,} parameters, {_trained(evidence['origin'])} "
         f"{' and '.join(map(_data, config.parts))}.\n",
         _use(shown),
         _evidence(config, evidence),
@@ -77,6 +76,13 @@ def _header(
             f"    metrics: [{{type: exact_match, value: {result['right'] / result['count']!r}}}]",
         ]
     return "\n".join([*lines, "---", ""])
+
+
+def _trained(origin: Mapping[str, Any]) -> str:
+    """A run that does not know where it comes from was imported, with what somebody said of it."""
+    if not origin:
+        return "trained elsewhere and imported into carryon, by what was said there on"
+    return f"trained with carryon {origin.get('versions', {}).get('carryon', '')} on".replace("  ", " ")
 
 
 def _slug(data: DataConfig) -> str:
