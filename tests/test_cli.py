@@ -46,7 +46,7 @@ COMMANDS = [
     ["bench", "data"],
     ["bench", "model"],
 ]
-COMMANDS += [["train"], ["evaluate"], ["ask"], ["runs"], ["doctor"], ["import"]]
+COMMANDS += [["train"], ["evaluate"], ["ask"], ["runs"], ["doctor"], ["import"], ["export"]]
 COMMANDS += [["bench", "data"], ["bench", "model"]]
 COMMANDS += [["hosted", "evaluate"], ["hosted", "finetune"]]
 
@@ -495,7 +495,7 @@ def test_bad_training_input_is_one_line(runs, tmp_path):
     for arguments, says in [
         (["ask", "quickstart", "1+x"], "not a problem"),
         (["ask", "quickstart", "12345+1"], "width 3"),
-        (["evaluate", "quickstart", "--split", "tset"], "did you mean 'test'"),
+        (["evaluate", "quickstart", "--split", "tes"], "did you mean 'test'"),
         (["evaluate", "quickstart", "--corrupt", "random"], "digit by digit"),
         (["evaluate", "quickstart", "--prefix", "Hello "], "'H'"),
     ]:

@@ -7,7 +7,7 @@ from torch.nn import functional
 from carryon.config import DataConfig, load
 from carryon.errors import BadInput, Unsupported
 from carryon.generation import Completer
-from carryon.interop import import_nanogpt
+from carryon.interop.nanogpt import import_nanogpt
 from carryon.training import load_model
 
 torch.set_num_threads(1)

@@ -162,6 +162,11 @@ class Run:
     def read_evaluation(self, name: str) -> dict[str, Any] | None:
         return _read_json(self.path / "evaluations" / f"{name}.json")
 
+    def evaluations(self) -> dict[str, dict[str, Any]]:
+        """All that was asked so far, by the question's hash."""
+        names = sorted(path.stem for path in (self.path / "evaluations").glob("*.json"))
+        return {name: found for name in names if (found := self.read_evaluation(name)) is not None}
+
     def write_result(self, result: Mapping[str, Any]) -> None:
         write_whole(self.path / "result.json", json.dumps(result, indent=2) + "\n")
 

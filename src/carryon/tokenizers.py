@@ -145,7 +145,7 @@ class Gpt2(Tokenizer):
             from tiktoken_ext.openai_public import r50k_pat_str
         except ImportError:
             raise MissingExtra("the gpt2 tokenizer needs tiktoken: pip install 'carryon[bpe]'") from None
-        folder = _checked_folder([folder] if folder else gpt2_folders())
+        folder = gpt2_folder(folder)
         ranks = data_gym_to_mergeable_bpe_ranks(str(folder / "vocab.bpe"), str(folder / "encoder.json"))
         specials = {"<|endoftext|>": 50256}
         return cls(tiktoken.Encoding("gpt2", pat_str=r50k_pat_str, mergeable_ranks=ranks, special_tokens=specials))
@@ -162,7 +162,9 @@ def gpt2_folders() -> list[Path]:
     return folders
 
 
-def _checked_folder(folders: list[Path]) -> Path:
+def gpt2_folder(folder: Path | None = None) -> Path:
+    """Where GPT-2's two files are, their hashes checked."""
+    folders = [folder] if folder else gpt2_folders()
     for folder in folders:
         if all((folder / name).is_file() for name in _GPT2_FILES):
             for name, expected in _GPT2_FILES.items():

@@ -16,9 +16,9 @@ from . import (
     data,
     doctor,
     evaluate,
+    exchange,
     gallery,
     hosted,
-    importing,
     render,
     report,
     reproduce,
@@ -45,7 +45,8 @@ app.command("experiments")(reproduce.experiments)
 app.command("reproduce")(reproduce.reproduce)
 app.command("report")(report.report)
 app.command("doctor")(doctor.doctor)
-app.command("import")(importing.import_)
+app.command("import")(exchange.import_)
+app.command("export")(exchange.export)
 app.add_typer(data.app, name="data")
 app.add_typer(text.app, name="text")
 app.add_typer(bench.app, name="bench")

@@ -3,6 +3,7 @@
 from .batches import Batch, FreshWindows, RowBatches, Rows, Windows, make_rows, pack
 from .checking import check_dataset
 from .dataset import Dataset, make_dataset
+from .folders import files_in, whole_folder
 from .forms import FORMS
 from .manifest import Manifest, count_strata
 from .sources import Fresh, Mixture, Passages, Repeated, Source
@@ -33,6 +34,7 @@ __all__ = [
     "count_strata",
     "domain_of",
     "draw_held_out",
+    "files_in",
     "make_dataset",
     "make_rows",
     "make_splits",
@@ -42,5 +44,6 @@ __all__ = [
     "read_manifest",
     "refuse_existing",
     "split_text",
+    "whole_folder",
     "write_dataset",
 ]

@@ -3,21 +3,17 @@
 DATASET/  train.jsonl  validation.jsonl  test.jsonl  manifest.json
 """
 
-import errno
-import glob
-import os
-import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from .. import __version__
 from ..config import FormName
-from ..errors import BadDataset, PathExists
-from ..files import file_hash, sync_folder, write_whole
+from ..errors import BadDataset
+from ..files import file_hash, write_whole
 from .dataset import ContentHash, Dataset
+from .folders import files_in, refuse_existing_folder, whole_folder
 from .forms import FORMS, Form, Row
 from .manifest import Manifest, SplitRecord, count_duplicates, count_overlap, count_strata, count_swapped, missed_goals
 from .splits import SPLITS
@@ -27,52 +23,29 @@ Tick = Callable[[str, int], None]
 
 _TICK_EVERY = 5_000
 _MANIFEST = "manifest.json"
+_KIND = "a data set"
 
 
 def write_dataset(
     dataset: Dataset, path: Path, form: FormName = "jsonl", *, force: bool = False, tick: Tick | None = None
 ) -> Manifest:
     """The data set and its manifest as a folder. Nothing appears at `path` before all of it is on disk."""
-    refuse_existing(path, force)
-    path = path.absolute()
-    new_parents = [parent for parent in path.parents if not parent.exists()]
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    try:
-        partial.mkdir(parents=True)
-        _remove_leftovers(path)
-        manifest = _write_into(partial, dataset, FORMS[form], tick)
-        _put_in_place(partial, path, force)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        for parent in new_parents:
-            with suppress(OSError):
-                parent.rmdir()
-        raise
-    return manifest
+    with whole_folder(path, force, _KIND, _holds_nothing_else) as partial:
+        return _write_into(partial, dataset, FORMS[form], tick)
 
 
 def refuse_existing(path: Path, force: bool) -> None:
     """PathExists unless `path` is free, or `force` may replace the data set there; never anything else."""
-    if path.resolve() == Path.cwd() or not path.name:
-        raise PathExists(f"{str(path)!r} is where you are: name a folder to make")
-    if not path.exists() and not path.is_symlink():
-        return
-    if not force:
-        raise PathExists(f"{path} is already there: choose another path, or pass --force to replace it")
-    if not (path.is_dir() and not path.is_symlink() and _holds_nothing_else(path)):
-        raise PathExists(f"{path} holds more than a data set, so --force does not replace it: choose another path")
+    refuse_existing_folder(path, force, _KIND, _holds_nothing_else)
 
 
 def _holds_nothing_else(path: Path) -> bool:
-    """Whether a folder is empty, or a data set of ours and no other file."""
-    there = {file.relative_to(path).as_posix() for file in path.rglob("*") if not file.is_dir() or file.is_symlink()}
-    if not there:
-        return True
+    """Whether a folder is a data set of ours and holds no other file."""
     try:
         form = FORMS[read_manifest(path).form]
     except BadDataset:
         return False
-    return there <= {_MANIFEST, "README.md", *(form.file(split) for split in SPLITS)}
+    return files_in(path) <= {_MANIFEST, "README.md", *(form.file(split) for split in SPLITS)}
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -89,19 +62,6 @@ def read_manifest(path: Path) -> Manifest:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise BadDataset(f"{path / _MANIFEST} is broken{where and f' at {where}'}: {first['msg']}") from None
-
-
-def _remove_leftovers(path: Path) -> None:
-    """What processes that were killed had begun under this name."""
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.partial-*"):
-        pid = leftover.name.rpartition("-")[2]
-        if pid.isdigit() and int(pid) != os.getpid():
-            try:
-                os.kill(int(pid), 0)
-            except ProcessLookupError:
-                shutil.rmtree(leftover, ignore_errors=True)
-            except OSError:
-                pass
 
 
 def _write_into(folder: Path, dataset: Dataset, form: Form, tick: Tick | None) -> Manifest:
@@ -157,20 +117,3 @@ def _write_split(folder: Path, split: str, dataset: Dataset, form: Form, tick: T
         duplicates=count_duplicates(codes),
         **count_strata(dataset.splits.operation, dataset.splits.domain, codes),
     )
-
-
-def _put_in_place(partial: Path, path: Path, force: bool) -> None:
-    """Rename the finished folder to `path`; with `force`, an old data set there makes room first and goes last."""
-    old = path.with_name(f".{path.name}.old-{os.getpid()}")
-    if force and path.exists():
-        path.rename(old)
-    try:
-        partial.rename(path)
-    except OSError as error:
-        if old.exists():
-            old.rename(path)
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            raise PathExists(f"{path} appeared while its data set was being made: choose another path") from None
-        raise
-    sync_folder(path.parent)
-    shutil.rmtree(old, ignore_errors=True)

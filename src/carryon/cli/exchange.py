@@ -1,0 +1,112 @@
+"""carryon import and carryon export: models from other tools, and for them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .train import RUNS
+
+if TYPE_CHECKING:
+    from ..runs import Run
+
+EXPORTS = Path("exports")
+DESTINATIONS = ("hf", "lm-eval")
+
+
+def import_(
+    path: Annotated[
+        Path,
+        typer.Argument(help="A .pt file of nanoGPT or of the paper's authors, or a folder of Hugging Face's."),
+    ],
+    format: Annotated[str | None, typer.Option(help="The format it was trained on; plain if left out.")] = None,
+    operation: Annotated[str | None, typer.Option(help="The operation it was trained on; add if left out.")] = None,
+    vocabulary: Annotated[
+        str | None,
+        typer.Option(help="Its characters, \\n for a newline; if left out, a folder's own, or all printable ASCII."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Names the run's folder.")] = None,
+    runs: Annotated[Path, typer.Option(help="Where run folders are kept.")] = RUNS,
+) -> None:
+    """Make a run of another tool's model, to be evaluated and asked like any other. Nothing in it is executed.
+
+    A folder that carryon exported becomes the run it was, with all its results.
+
+    Example: carryon import ckpt.pt --format plain --vocabulary '0123456789+=\\n'
+    """
+    from ..config import DataConfig, load
+    from ..interop.huggingface import import_huggingface
+    from ..interop.nanogpt import import_nanogpt
+
+    told = {"operation": operation, "format": format}
+    data = load(DataConfig, {"format": "plain"} | {key: value for key, value in told.items() if value is not None})
+    characters = vocabulary.replace("\\n", "\n") if vocabulary is not None else None
+    if path.is_dir():
+        run = import_huggingface(path, runs, data if any(told.values()) else None, characters, name)
+    else:
+        run = import_nanogpt(path, runs, data, characters, name or "nanogpt")
+    print(f"{run.path}: now 'carryon evaluate {run.path.name}' or 'carryon ask {run.path.name} 128+367'")
+
+
+def export(
+    source: Annotated[
+        str, typer.Argument(metavar="RUN", help="A run's folder, name or hash; for lm-eval, a data set.")
+    ],
+    to: Annotated[str, typer.Option(help="hf: a folder for transformers; lm-eval: its test set as tasks.")] = "hf",
+    out: Annotated[Path | None, typer.Option(help="The folder to make; under exports if left out.")] = None,
+    runs: Annotated[Path, typer.Option(help="Where run folders are kept.")] = RUNS,
+    force: Annotated[bool, typer.Option("--force", help="Replace an export that is already there.")] = False,
+) -> None:
+    """Write a run for the tools people already use.
+
+    hf: what AutoModelForCausalLM and AutoTokenizer open, with logits equal to ours, a model card with the run's
+    evidence, and all that 'carryon import' needs to make the same run of it.
+
+    lm-eval: the run's test set (or that of a folder made by 'carryon data make') as tasks for lm-evaluation-harness.
+
+    Example: carryon export quickstart --to hf --out quickstart-hf
+    """
+    from ..errors import UnknownName
+    from ..runs import find_run
+
+    if to not in DESTINATIONS:
+        raise UnknownName("destination", to, DESTINATIONS)
+    if to == "lm-eval" and (Path(source) / "manifest.json").is_file():
+        _export_data(Path(source), out or EXPORTS / f"{Path(source).resolve().name}-lm-eval", force)
+        return
+    run = find_run(source, runs)
+    folder = out or EXPORTS / f"{run.path.name}-{to}"
+    if to == "hf":
+        from ..interop.huggingface import export_huggingface
+
+        export_huggingface(run, folder, force=force)
+        print(f"{folder}: AutoModelForCausalLM.from_pretrained({str(folder)!r}) opens it; README.md says how to ask it")
+    else:
+        _export_tasks(run, folder, force)
+
+
+def _export_tasks(run: "Run", folder: Path, force: bool) -> None:
+    from ..data import make_dataset
+    from ..interop.harness import export_lm_eval
+    from ..tokenizers import Characters, make_tokenizer
+
+    config = run.config
+    _, vocabulary = run.read_model()
+    tokenizer = Characters(vocabulary) if vocabulary is not None else make_tokenizer(config.tokenizer)
+    parts = [make_dataset(data, config.seed) for data in config.parts]
+    _say(export_lm_eval(parts, folder, tokenizer=tokenizer, context=config.model.context, force=force), folder)
+
+
+def _export_data(source: Path, folder: Path, force: bool) -> None:
+    from ..data import make_dataset, read_manifest
+    from ..interop.harness import export_lm_eval
+
+    manifest = read_manifest(source)
+    _say(export_lm_eval([make_dataset(manifest.config, manifest.seed)], folder, force=force), folder)
+
+
+def _say(names: list[str], folder: Path) -> None:
+    print(
+        f"{folder}: lm_eval run --model hf --model_args pretrained=MODEL --include_path {folder} "
+        f"--tasks {','.join(names)}"
+    )

@@ -1,0 +1,210 @@
+"""The model card of an exported run: what it is, how to ask it, and what is known about it."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ..config import DataConfig, EvaluationConfig, RunConfig, load
+from ..evaluation import describe, percent, wilson
+from ..operations import OPERATIONS
+from .architectures import Architecture
+
+
+class Shown(NamedTuple):
+    """One problem, asked of the exported model."""
+
+    question: str
+    answer: str
+    prompt: str
+    completion: str
+    read: str | None
+
+
+class Compared(NamedTuple):
+    """What was found when the exported model was opened and set beside ours."""
+
+    tokens: int
+    difference: float
+    """The largest between two logits."""
+
+
+def model_card(
+    title: str,
+    config: RunConfig,
+    evidence: Mapping[str, Any],
+    architecture: Architecture,
+    stops: list[str],
+    padding: str | None,
+    shown: Shown | None,
+    compared: Compared,
+) -> str:
+    """README.md, its header as the Hub reads it."""
+    result = evidence["result"]
+    evaluations: Mapping[str, Mapping[str, Any]] = evidence["evaluations"]
+    sections = [
+        _header(title, config, architecture, evaluations),
+        f"# {title}\n",
+        f"A {architecture.name} model of {result['parameters']:,} parameters, {_trained(evidence['origin'])} "
+        f"{' and '.join(map(_data, config.parts))}.\n",
+        _use(shown),
+        _evidence(config, evidence),
+        _evaluations(evaluations),
+        _limits(config, architecture, stops, padding, compared),
+    ]
+    return "\n".join(sections)
+
+
+def _header(
+    title: str, config: RunConfig, architecture: Architecture, evaluations: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """YAML, of which JSON is a part: text is quoted as JSON does."""
+    lines = [
+        "---",
+        "library_name: transformers",
+        "pipeline_tag: text-generation",
+        f"tags: {json.dumps(['carryon', 'arithmetic', architecture.name, config.data.operation])}",
+    ]
+    scored = [result for result in evaluations.values() if result.get("count") and "accuracy" in result]
+    if scored:
+        lines += ["model-index:", f"- name: {json.dumps(title)}", "  results:"]
+    for result in scored:
+        question = load(EvaluationConfig, result["config"])
+        data = question.data or config.parts[question.part]
+        lines += [
+            "  - task: {type: text-generation}",
+            f"    dataset: {{name: {json.dumps(describe(question))}, type: {json.dumps(_slug(data))}}}",
+            f"    metrics: [{{type: exact_match, value: {result['right'] / result['count']!r}}}]",
+        ]
+    return "\n".join([*lines, "---", ""])
+
+
+def _trained(origin: Mapping[str, Any]) -> str:
+    """A run that does not know where it comes from was imported, with what somebody said of it."""
+    if not origin:
+        return "trained elsewhere and imported into carryon, by what was said there on"
+    return f"trained with carryon {origin.get('versions', {}).get('carryon', '')} on".replace("  ", " ")
+
+
+def _slug(data: DataConfig) -> str:
+    return f"carryon-{data.operation}-{data.format.name}"
+
+
+def _data(data: DataConfig) -> str:
+    size = f" of numbers of up to {data.longest} digits" if data.is_integer else ""
+    base = f" in base {data.base}" if data.base != 10 else ""
+    return (
+        f"{data.num_examples:,} examples of `{data.operation}`{size}{base}, written in the format "
+        f"`{data.format.name}` and drawn by the sampler `{data.sampler_name}`"
+    )
+
+
+def _use(shown: Shown | None) -> str:
+    if shown is None:
+        return ""
+    read = f"which reads as {shown.read}" if shown.read is not None else "which is not an answer"
+    verdict = "right" if shown.read == shown.answer else f"wrong, it is {shown.answer}"
+    return f"""## Use
+
+```python
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("THIS_FOLDER")
+model = AutoModelForCausalLM.from_pretrained("THIS_FOLDER")
+prompt = tokenizer({_text(shown.prompt)}, return_tensors="pt")
+tokens = model.generate(**prompt)[0, prompt.input_ids.shape[1] :]
+print(repr(tokenizer.decode(tokens)))
+```
+
+Asked {shown.question} this way it writes {_text(shown.completion)}, {read}: {verdict}.
+
+In TransformerLens, every activation by its name:
+
+```python
+from transformer_lens.model_bridge.sources import build_bridge_from_module
+
+bridge = build_bridge_from_module(model, model.config.architectures[0], hf_config=model.config)
+logits, cache = bridge.run_with_cache(prompt.input_ids)
+```
+
+In carryon: `carryon import THIS_FOLDER`, then `carryon evaluate` and `carryon ask`.
+"""
+
+
+def _evidence(config: RunConfig, evidence: Mapping[str, Any]) -> str:
+    origin, result = evidence["origin"], evidence["result"]
+    versions = ", ".join(f"{name} {version}" for name, version in origin.get("versions", {}).items())
+    model = config.model
+    rows = {
+        "run": f"`{config.hash}` (its whole config is in carryon.json)",
+        "seed": config.seed,
+        "code": f"commit {origin.get('commit') or 'unknown'}; {versions or 'versions unknown'}",
+        "device": result["device"],
+        "model": f"{model.layers} layers, {model.heads} heads, width {model.width}, context {model.context}, "
+        f"{model.position} positions, tokenizer {config.tokenizer}",
+        "steps": f"{result['steps']:,} in {result['training_seconds']:,.1f} s ({result['stopped']})",
+        "trained on": f"{result['trained_on']:,} examples" + (", and new ones for ever" * config.train.endless),
+    }
+    if config.parent is not None:
+        rows["started from"] = f"`{config.parent}`"
+    return "\n".join(
+        ["## Evidence\n", "| | |", "|---|---|", *(f"| {key} | {text} |" for key, text in rows.items()), ""]
+    )
+
+
+def _evaluations(evaluations: Mapping[str, Mapping[str, Any]]) -> str:
+    if not evaluations:
+        return "Nothing was asked of it yet: `carryon evaluate` does.\n"
+    lines = ["| asked | right | of | exact match | 95 % interval |", "|---|--:|--:|--:|---|"]
+    for result in evaluations.values():
+        question = describe(load(EvaluationConfig, result["config"])).replace("\n", "\\n").replace("|", "\\|")
+        if "accuracy" not in result:
+            exact, relaxed = result["exact"], result["relaxed"]
+            lines.append(f"| {question} | | {result['count']:,} | {exact:.2%} | within one: {relaxed:.2%} |")
+            continue
+        lines.append(_row(question, result["right"], result["count"]))
+        for part, (right, count) in result["by"].get("slice", {}).items():
+            lines.append(_row(f"– {part}", right, count))
+    return "\n".join([*lines, ""])
+
+
+def _row(label: str, right: int, count: int) -> str:
+    low, high = wilson(right, count) or (0.0, 1.0)
+    return f"| {label} | {right:,} | {count:,} | {percent(right, count)} | {low:.3%} to {high:.3%} |"
+
+
+def _limits(
+    config: RunConfig, architecture: Architecture, stops: list[str], padding: str | None, compared: Compared
+) -> str:
+    operations = " and ".join(sorted({OPERATIONS[data.operation].name for data in config.parts}))
+    points = [
+        f"It knows {operations} as written above and nothing else: a prompt in any other form gives nonsense.",
+        f"It reads and writes at most {config.model.context} tokens, prompt and completion together.",
+        f"Opened by transformers, in float32, it gave {compared.tokens:,} tokens the logits that carryon gives them: "
+        f"the largest difference is {compared.difference:.1e}.",
+    ]
+    if stops:
+        points.append(f"`generate` stops at {' or '.join(map(_text, stops))}.")
+    else:
+        points.append("No single token ends its answers: `generate` goes on to the end of the context.")
+    if padding is not None:
+        points.append(
+            f"The tokenizer pads, on the left, with {_text(padding)} and calls it special: "
+            "`skip_special_tokens=True` drops it from texts, and a data collator that leaves padding out of a loss "
+            "leaves it out too."
+        )
+    if config.tokenizer != "gpt2":
+        points.append("A character outside its vocabulary is an error, not an unknown token.")
+    match config.model.position:
+        case "sinusoidal":
+            points.append("Its positions are sines and cosines, written into the position table: freeze that table.")
+        case "none":
+            points.append("It has no positions: its position table is all zeros, to be kept frozen.")
+        case "learned":
+            points.append("Positions are absolute: it was asked with the prompt at the very beginning.")
+    points.append("No licence is given here: whoever publishes this folder chooses one.")
+    return "\n".join(["## Limits\n", *(f"- {point}" for point in points), ""])
+
+
+def _text(text: str) -> str:
+    """Text as Python writes it, in double quotes."""
+    return json.dumps(text, ensure_ascii=False)

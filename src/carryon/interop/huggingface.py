@@ -1,0 +1,359 @@
+"""Runs as folders that `AutoModelForCausalLM` and `AutoTokenizer` open, and such folders as runs.
+
+FOLDER/  config.json  generation_config.json  model.safetensors  tokenizer.json  tokenizer_config.json
+         README.md      the model card
+         carryon.json   the run: config, origin, result, evaluations; what import makes the same run of
+
+An exported model is opened by transformers and its logits set beside ours before the folder gets its name.
+Import reads JSON and safetensors, never a pickle, and runs no code of the folder.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from .. import __version__
+from ..config import DataConfig, RunConfig, TrainConfig, load
+from ..data import Dataset, files_in, make_dataset, whole_folder
+from ..errors import BadInput, BadRun, MissingExtra, PathExists, Unsupported
+from ..files import file_hash, write_whole
+from ..formats import Format
+from ..model import Decoder
+from ..runs import Arrays, Run
+from ..tokenizers import Characters, Tokenizer, make_tokenizer
+from .architectures import ARCHITECTURES, architecture_for
+from .cards import Compared, Shown, model_card
+from .vocabularies import find_marks, read_vocabulary, vocabulary_files
+
+TOLERANCE = 1e-4
+"""Most that two logits in float32 may differ by, or that part of the largest: the same sums in another order."""
+
+_WEIGHTS = "model.safetensors"
+_RECORD = "carryon.json"
+_FILES = {
+    "config.json",
+    "generation_config.json",
+    _WEIGHTS,
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "README.md",
+    _RECORD,
+}
+_RESULT = ("steps", "stopped", "seconds", "training_seconds", "parameters", "trained_on", "device", "evaluations")
+"""What is said of every finished run."""
+_COMPARED_TEXTS = 64
+_LARGEST_JSON = 256 * 2**20
+
+
+def export_huggingface(run: Run, folder: Path, *, force: bool = False) -> Path:
+    """A finished run as a folder for transformers. Nothing appears at `folder` before it was opened and compared."""
+    transformers = _transformers()
+    config, result = run.config, run.read_result()
+    arrays, vocabulary = run.read_model()
+    if result is None:
+        raise BadRun(f"{run.path} is not finished: 'carryon train' goes on where it stopped")
+    architecture = architecture_for(config.model)
+    tokenizer = Characters(vocabulary) if vocabulary is not None else make_tokenizer(config.tokenizer)
+    parts = [make_dataset(data, config.seed) for data in config.parts]
+    marks = find_marks(parts, tokenizer)
+    padding_id = None if marks.padding is None else _padding_id(tokenizer, marks.padding)
+    stop = marks.stop[0] if len(marks.stop) == 1 else marks.stop or None
+    settings = transformers.AutoConfig.for_model(
+        architecture.name,
+        **architecture.settings(config.model, tokenizer.vocab_size),
+        architectures=[architecture.model_class],
+        dtype="float32",
+        bos_token_id=None,
+        eos_token_id=stop,
+        pad_token_id=padding_id,
+    )
+    generation = transformers.GenerationConfig(
+        do_sample=False, max_length=config.model.context, eos_token_id=stop, pad_token_id=padding_id
+    )
+    evidence = {
+        "config": config.model_dump(mode="json"),
+        # What was typed names folders of the machine it was typed on.
+        "origin": {key: value for key, value in run.read_origin().items() if key != "command"},
+        "result": result,
+        "evaluations": run.evaluations(),
+        "metrics": run.metrics(),
+    }
+    with whole_folder(folder, force, "an exported model", _holds_an_export) as partial:
+        weights = safetensors.numpy.save(architecture.write(arrays, config.model), {"format": "pt"})
+        files: dict[str, str | bytes] = {
+            "config.json": settings.to_json_string(),
+            "generation_config.json": generation.to_json_string(),
+            _WEIGHTS: weights,
+            **vocabulary_files(tokenizer, marks.padding, config.model.context),
+        }
+        for name, content in files.items():
+            write_whole(partial / name, content)
+        with _quiet(transformers):
+            theirs = transformers.AutoModelForCausalLM.from_pretrained(partial, local_files_only=True).eval()
+            reader = transformers.AutoTokenizer.from_pretrained(partial, local_files_only=True)
+            compared = _compare(theirs, reader, _decoder(config, arrays), tokenizer, parts)
+            shown = _ask(theirs, reader, parts[0])
+        stops = [tokenizer.decode(np.array([token])) for token in marks.stop]
+        card = model_card(run.path.name, config, evidence, architecture, stops, marks.padding, shown, compared)
+        write_whole(partial / "README.md", card)
+        record = {
+            "carryon": __version__,
+            "weights": hashlib.sha256(weights).hexdigest(),
+            "vocabulary": vocabulary,
+            "run": evidence,
+        }
+        write_whole(partial / _RECORD, json.dumps(record, indent=2) + "\n")
+    return folder
+
+
+def _padding_id(tokenizer: Tokenizer, padding: str) -> int:
+    if isinstance(tokenizer, Characters):
+        return int(tokenizer.encode(padding)[0])
+    return tokenizer.vocab_size - 1  # GPT-2's last token, which encode never makes of a text
+
+
+def _decoder(config: RunConfig, arrays: Arrays) -> Decoder:
+    model = Decoder(config.model, len(arrays["embedding.weight"]))
+    model.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
+    return model.eval()
+
+
+@torch.no_grad()
+def _compare(theirs: Any, reader: Any, ours: Decoder, tokenizer: Tokenizer, parts: list[Dataset]) -> Compared:
+    """Set the ids and logits of an opened export beside ours."""
+    context = ours.config.context
+    rows = []
+    for part in parts:
+        for problem in part.problems("test")[:_COMPARED_TEXTS]:
+            text = part.format.write(problem).text
+            ids = tokenizer.encode(text).tolist()
+            if reader(text).input_ids != ids or reader.decode(ids) != text:
+                raise Unsupported(f"the export is not written: its tokenizer reads {text!r} in another way than ours")
+            rows.append(torch.tensor(ids[:context]))
+    # One row is whatever there is, as long as can be. Texts are padded with token 0, which is as good as any other.
+    batches = [torch.randint(ours.vocab_size, (1, context), generator=torch.Generator().manual_seed(0))]
+    batches += [pad_sequence(rows[at : at + 16], batch_first=True) for at in range(0, len(rows), 16)]
+    logits = [(ours(batch), theirs(batch).logits) for batch in batches]
+    difference = float(torch.stack([(a - b).abs().max() for a, b in logits]).max())
+    largest = float(torch.stack([a.abs().max() for a, _ in logits]).max())
+    if not difference <= TOLERANCE * max(1.0, largest):
+        raise Unsupported(f"the export is not written: its logits differ from ours by {difference:.1e}")
+    return Compared(sum(batch.numel() for batch in batches), difference)
+
+
+@torch.no_grad()
+def _ask(theirs: Any, reader: Any, part: Dataset) -> Shown | None:
+    """One problem put to an opened export, as anybody would."""
+    problems = part.problems("test") if part.size("test") else part.problems("train")
+    if not len(problems):
+        return None
+    example = part.format.write(problems[0])
+    prompt = reader(example.prompt, return_tensors="pt")
+    length = prompt.input_ids.shape[1]
+    most = min(theirs.generation_config.max_length, length + 2 * len(example.completion))
+    if length >= most:
+        return None
+    written: Tensor = theirs.generate(**prompt, max_length=most)[0, length:]
+    completion = _up_to_its_end(reader.decode(written), part.format)
+    return Shown(problems[0].question, example.answer, example.prompt, completion, part.format.read(completion))
+
+
+def _up_to_its_end(text: str, format: Format) -> str:
+    return next((text[:end] for end in range(len(text)) if format.finished(text[:end])), text)
+
+
+def import_huggingface(
+    folder: Path,
+    root: Path,
+    data: DataConfig | None = None,
+    vocabulary: str | None = None,
+    name: str | None = None,
+) -> Run:
+    """A folder of transformers as a finished run, to be evaluated and asked like any other.
+
+    What was exported here is the same run again, with its hash, its weights to the bit, and its results. Any other
+    folder is a new run of a model trained elsewhere, which needs `data`: what it was trained on (plain sums, if left
+    out). So is an export whose weights were changed since; its data it knows.
+    """
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is not a folder of Hugging Face's: there is no such folder")
+    record = _read_record(folder)
+    settings = _read_json(folder / "config.json")
+    if settings is None:
+        raise BadInput(f"{folder} is not a folder of Hugging Face's: it has no config.json")
+    kind = settings.get("model_type")
+    if kind not in ARCHITECTURES:
+        raise Unsupported(f"{folder} has the architecture {kind!r}; those that fit ours are {', '.join(ARCHITECTURES)}")
+    exported = _exported_config(folder, record)
+    position = exported.model.position if exported is not None else None
+    sizes, arrays = ARCHITECTURES[kind].read(_read_weights(folder), settings, str(folder), position)
+    digest = file_hash(folder / _WEIGHTS)
+    if exported is not None and digest == record["weights"] and data is None and vocabulary is None:
+        config = exported if name is None else exported.model_copy(update={"name": name})
+        if sizes != exported.model:
+            raise BadInput(f"{folder} contradicts itself: config.json and carryon.json tell of different models")
+        return _restore(folder, root, config, record, arrays)
+    tokenizer, arrays = _with_vocabulary(folder, arrays, vocabulary)
+    known = exported or RunConfig(data=DataConfig(format={"name": "plain"}))  # type: ignore[arg-type]
+    config = RunConfig(
+        name=name or "huggingface",
+        data=data or known.data,
+        mix=() if data else known.mix,
+        tokenizer="characters" if isinstance(tokenizer, Characters) else "gpt2",
+        model=sizes,
+        train=TrainConfig(steps=0),
+        parent=f"weights {digest[:12]}",
+        evaluations=(),
+    )
+    run = _start(root, config)
+    run.write_model(arrays, tokenizer.vocabulary if isinstance(tokenizer, Characters) else None)
+    run.write_result(
+        {
+            "steps": 0,
+            "stopped": f"imported from {folder.resolve().name}",
+            "seconds": 0.0,
+            "training_seconds": 0.0,
+            "parameters": sum(a.size for key, a in arrays.items() if not key.startswith("position.")),
+            "trained_on": sum(part.num_examples for part in config.parts),
+            "device": "elsewhere",
+            "evaluations": {},
+        }
+    )
+    return run
+
+
+def _with_vocabulary(folder: Path, arrays: Arrays, vocabulary: str | None) -> tuple[Tokenizer, Arrays]:
+    """The tokenizer, and the weights with their rows in its order."""
+    rows = len(arrays["embedding.weight"])
+    if vocabulary is None:
+        tokenizer, order = read_vocabulary(folder, rows)
+        return tokenizer, arrays | {"embedding.weight": arrays["embedding.weight"][order]}
+    characters = Characters(vocabulary)
+    if characters.vocab_size != rows:
+        raise Unsupported(
+            f"{folder} has a vocabulary of {rows} tokens, but {characters.vocab_size} characters were given"
+        )
+    return characters, arrays
+
+
+def _restore(folder: Path, root: Path, config: RunConfig, record: Mapping[str, Any], arrays: Arrays) -> Run:
+    """The run that was exported, as it was."""
+    told = record["run"]
+    vocabulary = record.get("vocabulary")
+    if config.tokenizer != "gpt2":
+        if not isinstance(vocabulary, str) or Characters(vocabulary).vocab_size != len(arrays["embedding.weight"]):
+            raise BadInput(f"{folder / _RECORD} is broken: its vocabulary does not fit the model")
+    elif vocabulary is not None:
+        raise BadInput(f"{folder / _RECORD} is broken: byte pairs have no vocabulary of characters")
+    origin, result, evaluations, metrics = (told.get(key) for key in ("origin", "result", "evaluations", "metrics"))
+    if not (
+        all(isinstance(part, dict) for part in (origin, result, evaluations))
+        and isinstance(metrics, list)
+        and all(isinstance(row, dict) for row in metrics)
+    ):
+        raise BadInput(f"{folder / _RECORD} is broken: it does not hold what a run holds")
+    if missing := [key for key in _RESULT if key not in result]:
+        raise BadInput(f"{folder / _RECORD} is broken: its result has no {missing[0]!r}")
+    for name, found in evaluations.items():
+        # It becomes a file's name.
+        if not re.fullmatch(r"[0-9a-f]{10}", name) or not isinstance(found, dict):
+            raise BadInput(f"{folder / _RECORD} is broken: {name!r} is not an evaluation")
+    run = _start(root, config)
+    run.write_origin(origin)
+    for row in metrics:
+        run.log(row)
+    run.write_model(arrays, vocabulary)
+    for name, found in evaluations.items():
+        run.write_evaluation(name, found)
+    run.write_result(result)
+    return run
+
+
+def _start(root: Path, config: RunConfig) -> Run:
+    if (root / config.folder).exists():
+        raise PathExists(f"{root / config.folder} is already there: give another --name or --runs")
+    return Run.start(root, config)
+
+
+def _exported_config(folder: Path, record: Mapping[str, Any]) -> RunConfig | None:
+    if not record:
+        return None
+    told = record.get("run")
+    if not isinstance(told, dict) or not isinstance(told.get("config"), dict) or "weights" not in record:
+        raise BadInput(f"{folder / _RECORD} is broken: it does not tell of a run")
+    return load(RunConfig, told["config"])
+
+
+def _read_record(folder: Path) -> dict[str, Any]:
+    return _read_json(folder / _RECORD) or {}
+
+
+def _read_json(path: Path) -> dict[str, Any] | None:
+    try:
+        if path.stat().st_size > _LARGEST_JSON:
+            raise BadInput(f"{path} has {path.stat().st_size:,} bytes: more than any file of its kind")
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path} is broken: {str(error)[:100]}") from None
+    if not isinstance(values, dict):
+        raise BadInput(f"{path} is broken: it is not a JSON object")
+    return values
+
+
+def _read_weights(folder: Path) -> Arrays:
+    """All weights in float32."""
+    path = folder / _WEIGHTS
+    if not path.is_file():
+        if (folder / f"{_WEIGHTS}.index.json").exists():
+            raise Unsupported(f"{folder} keeps its weights in several files: save it again as one {_WEIGHTS}")
+        pickled = sorted(file.name for file in folder.iterdir() if file.suffix in (".bin", ".pt", ".pth", ".ckpt"))
+        if pickled:
+            raise Unsupported(
+                f"{folder} keeps its weights as a pickle ({pickled[0]}), which can run code: save it as {_WEIGHTS}"
+            )
+        raise BadInput(f"{folder} has no {_WEIGHTS}")
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name).float().numpy() for name in file.keys()}  # noqa: SIM118
+    except safetensors.SafetensorError as error:
+        raise BadInput(f"{path} is broken ({error})") from None
+
+
+def _holds_an_export(path: Path) -> bool:
+    return (path / _RECORD).is_file() and files_in(path) <= _FILES
+
+
+def _transformers() -> Any:
+    try:
+        import transformers
+    except ImportError:
+        raise MissingExtra("exports for Hugging Face need transformers: pip install 'carryon[hf]'") from None
+    return transformers
+
+
+@contextmanager
+def _quiet(transformers: Any) -> Iterator[None]:
+    """Without the library's progress bars and hints, and as it was afterwards."""
+    logging = transformers.utils.logging
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
