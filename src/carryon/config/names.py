@@ -30,7 +30,7 @@ SamplerName = Literal[
     "equal_lengths",
     "revealed",
 ]
-TokenizerName = Literal["characters", "ascii", "gpt2"]
+TokenizerName = Literal["characters", "ascii", "gpt2", "own"]
 PositionName = Literal["learned", "sinusoidal", "none", "rotary"]
 FormName = Literal["txt", "jsonl", "parquet", "hf", "openai", "openai_prompt"]
 Noise = Literal["none", "A", "C", "both"]

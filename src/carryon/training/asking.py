@@ -13,7 +13,7 @@ from ..errors import Unsupported
 from ..evaluation import Report, evaluate_corrupted, exemplars, make_sheets, read_problems, score, slices_of
 from ..formats import Format, make_format
 from ..generation import Completer
-from ..model import Decoder
+from ..model import LanguageModel
 from ..operations import Domain, Operation, Problem, Problems
 from ..tokenizers import Tokenizer
 from .progress import Progress
@@ -29,7 +29,7 @@ class Exam:
         self,
         question: EvaluationConfig,
         parts: Sequence[Dataset],
-        model: Decoder,
+        model: LanguageModel,
         tokenizer: Tokenizer,
         precision: torch.dtype = torch.float32,
         *,
@@ -84,7 +84,7 @@ class Watch:
         config: RunConfig,
         parts: Sequence[Dataset],
         tokenizer: Tokenizer,
-        model: Decoder,
+        model: LanguageModel,
         precision: torch.dtype,
     ) -> None:
         self._config = config

@@ -19,7 +19,7 @@ from ..data import SPLITS, Dataset, make_dataset
 from ..devices import describe_device
 from ..errors import BadRun
 from ..evaluation import describe
-from ..model import Decoder
+from ..model import LanguageModel
 from ..origin import origin
 from ..runs import Run, as_arrays
 from ..tokenizers import Characters, Tokenizer, make_tokenizer
@@ -120,7 +120,7 @@ def finish(
     progress: Progress,
     parts: Sequence[Dataset],
     tokenizer: Tokenizer,
-    model: Decoder,
+    model: LanguageModel,
     stepper: Stepper,
     seconds: float,
     display: Display,

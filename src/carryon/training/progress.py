@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..config import TrainConfig
-from ..model import Decoder
+from ..model import LanguageModel
 from ..runs import Run, as_arrays
 from .loading import load_arrays
 from .stepper import Stepper
@@ -50,7 +50,7 @@ class Progress:
     def checkpoint_is_due(self) -> bool:
         return time.monotonic() - self._saved > CHECKPOINT_SECONDS
 
-    def save(self, run: Run, model: Decoder, stepper: Stepper) -> None:
+    def save(self, run: Run, model: LanguageModel, stepper: Stepper) -> None:
         tensors, state = stepper.state()
         weights = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
         mine = {"held": self.held, "best": self.best, "since_best": self.since_best, "seconds": self.seconds}
@@ -58,7 +58,7 @@ class Progress:
         self._saved = time.monotonic()
 
     @classmethod
-    def resume(cls, run: Run, model: Decoder, stepper: Stepper) -> "Progress | None":
+    def resume(cls, run: Run, model: LanguageModel, stepper: Stepper) -> "Progress | None":
         found = run.read_state()
         if found is None:
             return None
