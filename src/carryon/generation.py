@@ -104,9 +104,11 @@ class Completer:
         order = np.flatnonzero(fits)[np.argsort(lengths[fits], kind="stable")]
         drafts = []
         start = 0
+        # Every token is given scores at once, of large vocabularies more than all else takes.
+        at_once = min(16 * self.batch_size, self._cache_bytes // (8 * self.model.vocab_size))
         while start < len(order):
             longest = int(lengths[order[min(start + self.batch_size, len(order)) - 1]])
-            chunk = order[start : start + max(1, min(self.batch_size, 16 * self.batch_size // longest))]
+            chunk = order[start : start + max(1, min(self.batch_size, at_once // longest))]
             start += len(chunk)
             width = int(lengths[chunk].max())
             tokens_BS, mask_BS = rows.tokens_BT[chunk, :width], rows.mask_BT[chunk, 1:width]
@@ -117,7 +119,9 @@ class Completer:
 
     def _complete(self, prompts: Sequence[str]) -> list[str]:
         completions = [""] * len(prompts)
-        encoded = [self._fit(self.tokenizer.encode(prompt), prompt) for prompt in prompts]
+        encoded = [
+            self._fit(ids, prompt) for ids, prompt in zip(self.tokenizer.encode_each(prompts), prompts, strict=True)
+        ]
         order = sorted(range(len(prompts)), key=lambda index: len(encoded[index]))  # one length: no padding
         start = 0
         while start < len(order):
@@ -144,6 +148,7 @@ class Completer:
     def _rows_that_fit(self, prompt_length: int) -> int:
         length = min(self.model.context, prompt_length + self.max_new_tokens)
         row_bytes = self.model.numbers_per_token * length * (2 if self.precision != torch.float32 else 4)
+        row_bytes += 8 * self.model.vocab_size
         return max(1, min(self.batch_size, self._cache_bytes // row_bytes))
 
     def _generate(self, prompts: list[Any], texts: list[str]) -> list[str]:
@@ -231,7 +236,9 @@ class Completer:
 
 
 @torch.no_grad()
-def token_probabilities(model: LanguageModel, tokenizer: Tokenizer, prompt: str, completion: str, top: int = 5) -> list[Any]:
+def token_probabilities(
+    model: LanguageModel, tokenizer: Tokenizer, prompt: str, completion: str, top: int = 5
+) -> list[Any]:
     """For every token of a completion: the token, its probability, and the likeliest alternatives."""
     ids = np.concatenate([tokenizer.encode(prompt), tokenizer.encode(completion)]).astype(np.int64)
     first = len(tokenizer.encode(prompt))

@@ -7,7 +7,7 @@ Shapes: B batch, T tokens, S tokens attended to, D width, H heads, K width of on
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -42,6 +42,9 @@ class LanguageModel(nn.Module, ABC):
     def weights(self) -> dict[str, Tensor]:
         """What has to be kept of it: all that training changes."""
         return self.state_dict()
+
+    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
+        self.load_state_dict(weights)
 
     def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
         """The summed cross-entropy of the targets that count."""

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ..errors import CarryonError
-from . import ask, bench, data, doctor, evaluate, gallery, importing, render, report, reproduce, runs, train
+from . import ask, bench, data, doctor, evaluate, gallery, importing, pretrained, render, report, reproduce, runs, train
 
 app = typer.Typer(
     help="A laboratory for teaching arithmetic to small transformers.",
@@ -32,6 +32,7 @@ app.command("report")(report.report)
 app.command("doctor")(doctor.doctor)
 app.command("import")(importing.import_)
 app.add_typer(data.app, name="data")
+app.add_typer(pretrained.app, name="pretrained")
 app.add_typer(bench.app, name="bench")
 
 

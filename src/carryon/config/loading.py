@@ -22,7 +22,9 @@ def override(values: dict[str, Any], settings: Iterable[str]) -> dict[str, Any]:
             raise BadConfig(f"setting {setting!r} is not of the form a.b=c, such as train.steps=100")
         inner = result
         for key in keys[:-1]:
-            inner = inner.setdefault(key, {})
+            if inner.get(key) is None:  # not there, or an option that is off, such as model.lora
+                inner[key] = {}
+            inner = inner[key]
             if not isinstance(inner, dict):
                 raise BadConfig(f"setting {setting!r} goes into {key!r}, which is not a table")
         try:

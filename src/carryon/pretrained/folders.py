@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..errors import BadConfig, BadInput, MissingExtra, PathExists, UnknownName
+from ..errors import BadConfig, BadInput, MissingExtra, PathExists
 from ..files import file_hash, write_whole
 from .catalogue import CATALOGUE
 
@@ -172,8 +172,3 @@ def _way_to(name: str, again: bool = False) -> str:
         return f"put them back, or 'carryon pretrained add {name} FOLDER --force' and write its new digest"
     known = ", ".join(sorted({*CATALOGUE, *(found.name for found in list_pretrained())}))
     return f"'carryon pretrained add {name} FOLDER' registers a Hugging Face folder; there are: {known}"
-
-
-def check_known(name: str) -> None:
-    if name not in CATALOGUE:
-        raise UnknownName("pretrained model", name, CATALOGUE)

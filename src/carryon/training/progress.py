@@ -11,7 +11,9 @@ from .loading import load_arrays
 from .stepper import Stepper
 
 CHECKPOINT_SECONDS = 30.0
-"""Most work that a kill can cost."""
+"""Most work that a kill can cost …"""
+_SHARE = 0.05
+"""… unless saving, as of a large model, would take more than this part of the time."""
 
 
 class Progress:
@@ -24,6 +26,7 @@ class Progress:
         self.held, self.best, self.since_best = 0, -1.0, 0
         self.seconds_before = 0.0
         self._started = self._saved = time.monotonic()
+        self._pause = CHECKPOINT_SECONDS
 
     @property
     def seconds(self) -> float:
@@ -48,14 +51,16 @@ class Progress:
         return False
 
     def checkpoint_is_due(self) -> bool:
-        return time.monotonic() - self._saved > CHECKPOINT_SECONDS
+        return time.monotonic() - self._saved > self._pause
 
     def save(self, run: Run, model: LanguageModel, stepper: Stepper) -> None:
+        started = time.monotonic()
         tensors, state = stepper.state()
-        weights = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+        weights = {f"model.{name}": tensor for name, tensor in model.weights().items()}
         mine = {"held": self.held, "best": self.best, "since_best": self.since_best, "seconds": self.seconds}
         run.write_state(self.step, as_arrays(weights | tensors), {**state, "progress": mine})
         self._saved = time.monotonic()
+        self._pause = max(CHECKPOINT_SECONDS, (self._saved - started) / _SHARE)
 
     @classmethod
     def resume(cls, run: Run, model: LanguageModel, stepper: Stepper) -> "Progress | None":
