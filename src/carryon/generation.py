@@ -156,7 +156,8 @@ class Completer:
         B, longest = len(prompts), max(map(len, prompts))
         new = min(self.max_new_tokens, self.model.context - min(map(len, prompts)))
         total = min(self.model.context, longest + new)
-        tokens_BS = torch.zeros(B, total, dtype=torch.int64, device=self.device)
+        # One place more than there are: what rows write that have reached the context's end before others goes there.
+        tokens_BS = torch.zeros(B, total + 1, dtype=torch.int64, device=self.device)
         tokens_BS[:, :longest] = torch.from_numpy(_padded(prompts)).to(self.device)
         lengths_B = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
         chances_BS = self._chances(texts, new)
@@ -168,12 +169,11 @@ class Completer:
         scores_BV = self.model.first_scores(tokens_BS[:, :longest], lengths_B, cache)
         for step in range(new):
             next_B = self._choose(scores_BV, chances_BS, step)
-            # A row that has reached the context's end keeps overwriting its last token until it is looked at.
-            at_B = (lengths_B + step).clamp(max=total - 1)
+            at_B = (lengths_B + step).clamp(max=total)
             tokens_BS.scatter_(1, at_B.unsqueeze(1), next_B.unsqueeze(1))
             last = step == new - 1
             if last or (step + 1) % _LOOK_EVERY == 0:
-                texts_now = self._written(tokens_BS, [first[row] for row in rows], step + 1)
+                texts_now = self._written(tokens_BS[:, :total], [first[row] for row in rows], step + 1)
                 open_now = [not last and not self.finished(text) for text in texts_now]
                 for row, text, is_open in zip(rows, texts_now, open_now, strict=True):
                     if not is_open:
@@ -187,7 +187,7 @@ class Completer:
                     chances_BS = chances_BS[keep] if chances_BS is not None else None
                     cache.keep(keep)
             seen = min(total, longest + step + 1)
-            scores_BV = self.model.next_scores(tokens_BS[:, :seen], at_B, cache)
+            scores_BV = self.model.next_scores(tokens_BS[:, :seen], at_B.clamp(max=total - 1), cache)
         return [self._cut(text) for text in done]
 
     def _written(self, tokens_BS: Tensor, first: list[int], count: int) -> list[str]:

@@ -12,8 +12,8 @@ from .stepper import Stepper
 
 CHECKPOINT_SECONDS = 30.0
 """Most work that a kill can cost …"""
-_SHARE = 0.05
-"""… unless saving, as of a large model, would take more than this part of the time."""
+_SAVING_SECONDS = 1.5
+"""… unless saving takes longer than this, as of a large model: then pauses are longer in proportion."""
 
 
 class Progress:
@@ -26,7 +26,7 @@ class Progress:
         self.held, self.best, self.since_best = 0, -1.0, 0
         self.seconds_before = 0.0
         self._started = self._saved = time.monotonic()
-        self._pause = CHECKPOINT_SECONDS
+        self._stretch = 1.0
 
     @property
     def seconds(self) -> float:
@@ -51,7 +51,7 @@ class Progress:
         return False
 
     def checkpoint_is_due(self) -> bool:
-        return time.monotonic() - self._saved > self._pause
+        return time.monotonic() - self._saved > CHECKPOINT_SECONDS * self._stretch
 
     def save(self, run: Run, model: LanguageModel, stepper: Stepper) -> None:
         started = time.monotonic()
@@ -60,7 +60,7 @@ class Progress:
         mine = {"held": self.held, "best": self.best, "since_best": self.since_best, "seconds": self.seconds}
         run.write_state(self.step, as_arrays(weights | tensors), {**state, "progress": mine})
         self._saved = time.monotonic()
-        self._pause = max(CHECKPOINT_SECONDS, (self._saved - started) / _SHARE)
+        self._stretch = max(1.0, (self._saved - started) / _SAVING_SECONDS)
 
     @classmethod
     def resume(cls, run: Run, model: LanguageModel, stepper: Stepper) -> "Progress | None":
