@@ -8,7 +8,7 @@ import carryon
 SOURCE = Path(carryon.__file__).parent
 LAYERS = [
     {"errors", "rng", "files", "paper", "origin", "lemmas"},
-    {"config", "results", "matrix_completion"},
+    {"config", "results", "matrix_completion", "pretrained"},
     {"operations", "recipes"},
     {"formats", "sampling", "tokenizers"},
     {"data"},

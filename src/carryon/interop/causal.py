@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import LoraConfig, PretrainedConfig
@@ -56,6 +57,16 @@ class CausalModel(LanguageModel):
         """The scores of every next token."""
         logits_BTV: Tensor = self.inner(input_ids=tokens_BT, use_cache=False).logits
         return logits_BTV
+
+    def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
+        if mask_BT is None or not self._scores_few or mask_BT.device.type == "cuda":
+            return super().loss(inputs_BT, targets_BT, mask_BT)
+        # Scores are most of a small model's work: none for the columns in which no row's target counts. On a GPU a look
+        # at the mask would wait for the device, and a CUDA graph cannot take it.
+        counted = mask_BT.any(dim=0).nonzero().squeeze(1)
+        logits_BCV = self.inner(input_ids=inputs_BT, use_cache=False, logits_to_keep=counted).logits
+        targets_BC = targets_BT[:, counted].masked_fill(~mask_BT[:, counted], -100)
+        return F.cross_entropy(logits_BCV.flatten(0, 1).float(), targets_BC.flatten(), reduction="sum")
 
     def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> "CausalCache":
         return CausalCache()
