@@ -431,6 +431,10 @@ def test_a_model_is_fine_tuned_stopped_and_resumed_to_the_same_weights(names_of,
         assert "trained_parameters" not in result
         assert result["parameters"] == sum(array.size for array in saved.values())
     assert result["parameters"] >= sum(array.size for array in base.values())
+    origin = run.read_origin()
+    assert f"tiny-{kind}@{origin['pretrained']['digest']}" == names_of[kind]
+    assert origin["transformers"] == transformers.__version__
+    assert ("peft" in origin) == bool(lora)
     model, _ = load_model(run, "cpu")
     tokens = torch.arange(1, 21)[None]
     unchanged = load_causal(PretrainedConfig(pretrained=names_of[kind], context=48)).eval()

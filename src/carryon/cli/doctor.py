@@ -6,7 +6,7 @@ import typer
 
 PACKAGES = (
     *("torch", "numpy", "pydantic", "typer", "rich", "safetensors"),
-    *("tiktoken", "pyarrow", "datasets", "tensorboard", "wandb"),
+    *("tiktoken", "transformers", "peft", "gguf", "pyarrow", "datasets", "tensorboard", "wandb"),
 )
 
 

@@ -8,19 +8,21 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..config import RunConfig
+from ..config import PretrainedConfig, RunConfig
 from ..data import SPLITS, Dataset, make_dataset
 from ..devices import describe_device
 from ..errors import BadRun
 from ..evaluation import describe
 from ..model import LanguageModel
 from ..origin import origin
+from ..pretrained import find_pretrained
 from ..runs import Run, as_arrays
 from ..tokenizers import Characters, Tokenizer
 from .asking import Exam, Watch
@@ -66,7 +68,7 @@ def train(
             stepper = Stepper(config, model, feed, team, compile, display)
             progress = Progress.resume(run, model, stepper) or Progress()
             if team.is_first:
-                run.write_origin(origin(**_torch_here(team.device)))
+                run.write_origin(origin(**_torch_here(team.device), **_pretrained_here(config)))
                 run.forget_metrics_from(progress.step)
             watch = Watch(config, parts, tokenizer, model, stepper.precision)
 
@@ -156,3 +158,15 @@ def finish(
 
 def _torch_here(device: torch.device) -> dict[str, Any]:
     return {"torch": torch.__version__, "device": describe_device(device), "threads": torch.get_num_threads()}
+
+
+def _pretrained_here(config: RunConfig) -> dict[str, Any]:
+    """What another's model was, and what ran it."""
+    if not isinstance(config.model, PretrainedConfig):
+        return {}
+    card = find_pretrained(config.model.pretrained).card
+    return {
+        "pretrained": {key: card[key] for key in ("what", "licence", "source", "digest") if key in card},
+        "transformers": version("transformers"),
+        **({"peft": version("peft")} if config.model.lora is not None else {}),
+    }
