@@ -20,7 +20,7 @@ from safetensors.numpy import load_file
 
 from carryon.cli import app, main
 from carryon.config import DataConfig, EvaluationConfig, PretrainedConfig, RunConfig, choices, load, names
-from carryon.data import make_dataset
+from carryon.data import make_dataset, make_rows
 from carryon.errors import BadConfig, BadInput, CarryonError, MissingExtra, PathExists, UnknownName, Unsupported
 from carryon.formats import FORMATS, Texts
 from carryon.generation import Completer
@@ -467,6 +467,39 @@ def test_a_tiny_model_learns_its_examples_and_is_asked_after_others(names_of, tm
     assert accuracy == pytest.approx(
         Exam(EvaluationConfig(problems="train"), parts, model, tokenizer).ask()[0]["accuracy"]
     )
+
+
+def test_what_the_librarys_own_loop_has_trained_is_asked_alike(names_of, folders, tmp_path):
+    """Our rows as its data set, its Trainer, a folder, a name, and the same evaluation of a run without steps."""
+    config = tiny({"pretrained": names_of["llama"]})
+    rows = make_rows(list(make_dataset(config.data, config.seed).examples("train")), Pretrained.of(names_of["llama"]))
+    ids, labels = rows.tokens_BT.astype(int), np.where(rows.mask_BT, rows.tokens_BT.astype(int), -100)
+    items = [{"input_ids": one.tolist(), "labels": two.tolist()} for one, two in zip(ids, labels, strict=True)]
+    settings = transformers.TrainingArguments(
+        output_dir=tmp_path / "trainer",
+        max_steps=150,
+        learning_rate=1e-2,
+        per_device_train_batch_size=30,
+        use_cpu=True,
+        dataloader_pin_memory=False,
+        disable_tqdm=True,
+        report_to=[],
+        save_strategy="no",
+        logging_strategy="no",
+    )
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folders["llama"])
+    transformers.Trainer(theirs, settings, train_dataset=items).train()
+    theirs.save_pretrained(tmp_path / "trained")
+    shutil.copy(folders["llama"] / "tokenizer.json", tmp_path / "trained")
+    name = add_pretrained("trained", tmp_path / "trained").name
+    accuracies = []
+    for model in (names_of["llama"], name):
+        asked = tiny({"pretrained": model}, steps=0)
+        asked = asked.model_copy(update={"evaluations": (EvaluationConfig(problems="train"),)})
+        (accuracy,) = train(asked, tmp_path / "runs", device="cpu").read_result()["evaluations"].values()
+        accuracies.append(accuracy)
+    assert accuracies[0] < 0.2
+    assert accuracies[1] > 0.8
 
 
 def test_weights_from_scratch_come_from_the_seed(names_of, tmp_path):

@@ -51,7 +51,7 @@ class LanguageModel(nn.Module, ABC):
         logits_BTV = self(inputs_BT)
         if mask_BT is not None:
             targets_BT = targets_BT.masked_fill(~mask_BT, -100)
-        logits = logits_BTV.view(-1, self.vocab_size).float()
+        logits = logits_BTV.flatten(0, 1).float()
         return F.cross_entropy(logits, targets_BT.reshape(-1), reduction="sum", ignore_index=-100)
 
     @abstractmethod
