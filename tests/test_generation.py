@@ -54,6 +54,14 @@ def test_generation_equals_the_slow_obvious_way(model):
     assert Completer(model, TOKENIZER, ended, 40)(PROMPTS) == expected
 
 
+def test_rows_that_reach_the_end_of_the_context_keep_their_last_token(model):
+    """They wait for shorter ones in their batch, whose last token is still to come."""
+    completer = Completer(model, TOKENIZER, lambda text: False, 60)
+    prompts = ["1=", "12+34=", "128+367=", "1234+56789="]
+    assert completer(prompts) == [completer([prompt])[0] for prompt in prompts]
+    assert all(len(prompt + text) == 48 for prompt, text in zip(prompts, completer(prompts), strict=True))
+
+
 @pytest.mark.parametrize("batch_size", [1, 2, 5, 100])
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 def test_batch_size_and_order_change_nothing(model, batch_size, temperature):

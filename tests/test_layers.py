@@ -9,7 +9,7 @@ SOURCE = Path(carryon.__file__).parent
 LAYERS = [
     {"errors", "rng", "files", "paper", "origin", "lemmas"},
     {"corpora"},
-    {"config", "results", "matrix_completion"},
+    {"config", "results", "matrix_completion", "pretrained"},
     {"operations", "recipes"},
     {"formats", "sampling", "tokenizers"},
     {"data"},

@@ -19,7 +19,7 @@ from .data import make_rows
 from .devices import free_bytes
 from .errors import BadConfig
 from .formats import Texts
-from .model import Cache, Decoder
+from .model import LanguageModel
 from .rng import Stream
 from .tokenizers import Tokenizer
 
@@ -38,7 +38,7 @@ class Completer:
 
     def __init__(
         self,
-        model: Decoder,
+        model: LanguageModel,
         tokenizer: Tokenizer,
         finished: Finished,
         max_new_tokens: int,
@@ -100,13 +100,15 @@ class Completer:
         new = rows.mask_BT.sum(axis=1)
         # With byte pairs, rows are as long as their last token that counts.
         lengths = rows.mask_BT.shape[1] - rows.mask_BT[:, ::-1].argmax(axis=1)
-        fits = (lengths <= self.model.config.context) & (new <= self.max_new_tokens)
+        fits = (lengths <= self.model.context) & (new <= self.max_new_tokens)
         order = np.flatnonzero(fits)[np.argsort(lengths[fits], kind="stable")]
         drafts = []
         start = 0
+        # Every token is given scores at once, of large vocabularies more than all else takes.
+        at_once = min(16 * self.batch_size, self._cache_bytes // (8 * self.model.vocab_size))
         while start < len(order):
             longest = int(lengths[order[min(start + self.batch_size, len(order)) - 1]])
-            chunk = order[start : start + max(1, min(self.batch_size, 16 * self.batch_size // longest))]
+            chunk = order[start : start + max(1, min(self.batch_size, at_once // longest))]
             start += len(chunk)
             width = int(lengths[chunk].max())
             tokens_BS, mask_BS = rows.tokens_BT[chunk, :width], rows.mask_BT[chunk, 1:width]
@@ -117,7 +119,9 @@ class Completer:
 
     def _complete(self, prompts: Sequence[str]) -> list[str]:
         completions = [""] * len(prompts)
-        encoded = [self._fit(self.tokenizer.encode(prompt), prompt) for prompt in prompts]
+        encoded = [
+            self._fit(ids, prompt) for ids, prompt in zip(self.tokenizer.encode_each(prompts), prompts, strict=True)
+        ]
         order = sorted(range(len(prompts)), key=lambda index: len(encoded[index]))  # one length: no padding
         start = 0
         while start < len(order):
@@ -131,47 +135,45 @@ class Completer:
 
     def _fit(self, ids: Any, prompt: str) -> Any:
         """A prompt with room behind it for at least one token."""
-        room = self.model.config.context - 1
+        room = self.model.context - 1
         if not len(ids):
             raise BadConfig("a prompt needs at least one character")
         if len(ids) <= room:
             return ids
         if self.crop:
-            return ids[-max(1, self.model.config.context - self.max_new_tokens) :]
+            return ids[-max(1, self.model.context - self.max_new_tokens) :]
         shown = prompt if len(prompt) <= 40 else f"{prompt[:37]}…"
         raise BadConfig(f"a prompt of {len(ids)} tokens does not fit the model's context of {room + 1}: {shown!r}")
 
     def _rows_that_fit(self, prompt_length: int) -> int:
-        config = self.model.config
-        length = min(config.context, prompt_length + self.max_new_tokens)
-        row_bytes = 2 * config.layers * config.width * length * (2 if self.precision != torch.float32 else 4)
+        length = min(self.model.context, prompt_length + self.max_new_tokens)
+        row_bytes = self.model.numbers_per_token * length * (2 if self.precision != torch.float32 else 4)
+        row_bytes += 8 * self.model.vocab_size
         return max(1, min(self.batch_size, self._cache_bytes // row_bytes))
 
     def _generate(self, prompts: list[Any], texts: list[str]) -> list[str]:
         """Completions of one batch, token by token."""
-        config = self.model.config
         B, longest = len(prompts), max(map(len, prompts))
-        new = min(self.max_new_tokens, config.context - min(map(len, prompts)))
-        total = min(config.context, longest + new)
-        tokens_BS = torch.zeros(B, total, dtype=torch.int64, device=self.device)
+        new = min(self.max_new_tokens, self.model.context - min(map(len, prompts)))
+        total = min(self.model.context, longest + new)
+        # One place more than there are: what rows write that have reached the context's end before others goes there.
+        tokens_BS = torch.zeros(B, total + 1, dtype=torch.int64, device=self.device)
         tokens_BS[:, :longest] = torch.from_numpy(_padded(prompts)).to(self.device)
         lengths_B = torch.tensor([len(prompt) for prompt in prompts], device=self.device)
         chances_BS = self._chances(texts, new)
-        cache = Cache(config, B, total, self.device, self.precision)
+        cache = self.model.new_cache(B, total, self.device, self.precision)
         rows = np.arange(B)
         first = [len(prompt) for prompt in prompts]
         done: list[str] = [""] * B
 
-        x_BTD = self.model.begin(tokens_BS[:, :longest], cache)
-        x_BD = x_BTD[torch.arange(B, device=self.device), lengths_B - 1]
+        scores_BV = self.model.first_scores(tokens_BS[:, :longest], lengths_B, cache)
         for step in range(new):
-            next_B = self._choose(self.model.scores(x_BD), chances_BS, step)
-            # A row that has reached the context's end keeps overwriting its last token until it is looked at.
-            at_B = (lengths_B + step).clamp(max=total - 1)
+            next_B = self._choose(scores_BV, chances_BS, step)
+            at_B = (lengths_B + step).clamp(max=total)
             tokens_BS.scatter_(1, at_B.unsqueeze(1), next_B.unsqueeze(1))
             last = step == new - 1
             if last or (step + 1) % _LOOK_EVERY == 0:
-                texts_now = self._written(tokens_BS, [first[row] for row in rows], step + 1)
+                texts_now = self._written(tokens_BS[:, :total], [first[row] for row in rows], step + 1)
                 open_now = [not last and not self.finished(text) for text in texts_now]
                 for row, text, is_open in zip(rows, texts_now, open_now, strict=True):
                     if not is_open:
@@ -185,7 +187,7 @@ class Completer:
                     chances_BS = chances_BS[keep] if chances_BS is not None else None
                     cache.keep(keep)
             seen = min(total, longest + step + 1)
-            x_BD = self.model.go_on(tokens_BS[:, :seen], at_B, cache)
+            scores_BV = self.model.next_scores(tokens_BS[:, :seen], at_B.clamp(max=total - 1), cache)
         return [self._cut(text) for text in done]
 
     def _written(self, tokens_BS: Tensor, first: list[int], count: int) -> list[str]:
@@ -234,7 +236,9 @@ class Completer:
 
 
 @torch.no_grad()
-def token_probabilities(model: Decoder, tokenizer: Tokenizer, prompt: str, completion: str, top: int = 5) -> list[Any]:
+def token_probabilities(
+    model: LanguageModel, tokenizer: Tokenizer, prompt: str, completion: str, top: int = 5
+) -> list[Any]:
     """For every token of a completion: the token, its probability, and the likeliest alternatives."""
     ids = np.concatenate([tokenizer.encode(prompt), tokenizer.encode(completion)]).astype(np.int64)
     first = len(tokenizer.encode(prompt))
@@ -261,9 +265,9 @@ def token_probabilities(model: Decoder, tokenizer: Tokenizer, prompt: str, compl
 
 
 @torch.no_grad()
-def perplexity(model: Decoder, tokens: Any, batch_size: int = 16) -> float:
+def perplexity(model: LanguageModel, tokens: Any, batch_size: int = 16) -> float:
     """exp of the mean loss over a stream, read in windows of the model's context, none overlapping."""
-    context = min(model.config.context, len(tokens) - 1)
+    context = min(model.context, len(tokens) - 1)
     if context < 1:
         raise BadConfig("perplexity needs at least two tokens")
     device = next(model.parameters()).device

@@ -1,10 +1,14 @@
 """The transformer: a decoder with pre-LayerNorm, GELU, no biases, and the embedding tied to the output.
 
+What training and generation ask of any model, ours or another's, is `LanguageModel`.
+
 Shapes: B batch, T tokens, S tokens attended to, D width, H heads, K width of one head, V vocabulary.
 """
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +18,59 @@ from .config import ModelConfig
 from .positions import POSITIONS, Position
 
 Trace = dict[str, Tensor]
+
+
+class LanguageModel(nn.Module, ABC):
+    """Tokens in, scores of the next token out."""
+
+    context: int
+    """Most tokens it can look at."""
+    vocab_size: int
+    """Tokens it gives scores to; its tokenizer may know fewer."""
+    numbers_per_token: int
+    """What a cache keeps of a token."""
+
+    @property
+    @abstractmethod
+    def num_parameters(self) -> int: ...
+
+    @property
+    def num_trained(self) -> int:
+        """Parameters that training changes."""
+        return self.num_parameters
+
+    def weights(self) -> dict[str, Tensor]:
+        """What has to be kept of it: all that training changes."""
+        return self.state_dict()
+
+    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
+        self.load_state_dict(weights)
+
+    def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
+        """The summed cross-entropy of the targets that count."""
+        logits_BTV = self(inputs_BT)
+        if mask_BT is not None:
+            targets_BT = targets_BT.masked_fill(~mask_BT, -100)
+        logits = logits_BTV.flatten(0, 1).float()
+        return F.cross_entropy(logits, targets_BT.reshape(-1), reduction="sum", ignore_index=-100)
+
+    @abstractmethod
+    def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> Any:
+        """An empty cache for rows of up to `length` tokens; its `keep(rows)` drops all rows but these."""
+
+    @abstractmethod
+    def first_scores(self, tokens_BT: Tensor, lengths_B: Tensor, cache: Any) -> Tensor:
+        """Read the rows' first tokens into an empty cache; the scores of what follows each row.
+
+        Rows are padded on the right.
+        """
+
+    @abstractmethod
+    def next_scores(self, tokens_BS: Tensor, at_B: Tensor, cache: Any) -> Tensor:
+        """Read the token at place `at_B` of each row, everything before which is in the cache; the scores of the next.
+
+        `tokens_BS` are the rows from their first token on.
+        """
 
 
 class Cache:
@@ -118,10 +175,11 @@ class Block(nn.Module):
         return x_BTD + self.mlp(x_BTD)
 
 
-class Decoder(nn.Module):
+class Decoder(LanguageModel):
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__()
         self.config, self.vocab_size = config, vocab_size
+        self.context, self.numbers_per_token = config.context, 2 * config.layers * config.width
         self.embedding = nn.Embedding(vocab_size, config.width)
         self.position = POSITIONS[config.position](config)
         self.dropout = nn.Dropout(config.dropout)
@@ -148,13 +206,15 @@ class Decoder(nn.Module):
             x_BTD = run(block, x_BTD, ids_BT, bias)
         return self.scores(x_BTD)
 
-    def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
-        """The summed cross-entropy of the targets that count."""
-        logits_BTV = self(inputs_BT)
-        if mask_BT is not None:
-            targets_BT = targets_BT.masked_fill(~mask_BT, -100)
-        logits = logits_BTV.view(-1, self.vocab_size).float()
-        return F.cross_entropy(logits, targets_BT.reshape(-1), reduction="sum", ignore_index=-100)
+    def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> Cache:
+        return Cache(self.config, batch, length, device, dtype)
+
+    def first_scores(self, tokens_BT: Tensor, lengths_B: Tensor, cache: Cache) -> Tensor:
+        x_BTD = self.begin(tokens_BT, cache)
+        return self.scores(x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), lengths_B - 1])
+
+    def next_scores(self, tokens_BS: Tensor, at_B: Tensor, cache: Cache) -> Tensor:
+        return self.scores(self.go_on(tokens_BS, at_B, cache))
 
     def begin(self, tokens_BT: Tensor, cache: Cache) -> Tensor:
         """Read the rows' first tokens into an empty cache; their outputs, unscored.

@@ -86,7 +86,10 @@ def _work(config: Mapping[str, Any]) -> tuple[str, float]:
     """Of a run's config as it is written down: what kind of model it is, and the tokens it reads."""
     model = {**ModelConfig().model_dump(), **config.get("model", {})}
     train = {**TrainConfig().model_dump(), **config.get("train", {})}
-    kind = "{layers}x{width}x{context}".format(**model)
+    if "pretrained" in model:
+        kind = "{pretrained}x{context}".format(**model) + " LoRA" * bool(model.get("lora"))
+    else:
+        kind = "{layers}x{width}x{context}".format(**model)
     return kind, float(train["steps"] * train["batch_size"] * model["context"])
 
 

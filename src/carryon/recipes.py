@@ -12,6 +12,7 @@ from .config import (
     FormatConfig,
     FormatName,
     ModelConfig,
+    PretrainedConfig,
     RunConfig,
     StopConfig,
     TrainConfig,
@@ -20,6 +21,7 @@ from .config import (
 )
 from .corpora import keep_corpus
 from .errors import BadConfig, UnknownName
+from .pretrained import full_name
 
 SAMPLED = EvaluationConfig(temperature=0.8)
 NEWLINE = EvaluationConfig(prefix="\n")
@@ -62,30 +64,65 @@ def paper(format: FormatName = "reverse", num_examples: int = 10_000, seed: int 
     return RunConfig(name=name, data=data, model=model, train=train, seed=seed, evaluations=evaluations)
 
 
+def finetune() -> RunConfig:
+    """A pretrained model taught sums in the strings that fine-tuning wants; loss on the answer alone."""
+    return RunConfig(
+        name="finetune",
+        data=DataConfig(
+            format=FormatConfig(name="hosted_plain"), num_examples=2_000, num_validation=200, num_test=1_000
+        ),
+        model=PretrainedConfig(pretrained="stories15m", context=64),
+        tokenizer="own",
+        train=TrainConfig(
+            packing="rows",
+            loss="answer",
+            batch_size=32,
+            steps=500,
+            lr=5e-4,
+            final_lr=0.0,
+            warmup_steps=50,
+            beta2=0.999,
+            weight_decay=0.01,
+            eval_every=100,
+        ),
+    )
+
+
 RECIPES: dict[str, Callable[[], RunConfig]] = {
     "quickstart": quickstart,
     "paper-plain": lambda: paper("plain"),
     "paper-reverse": paper,
     "paper-simplified": lambda: paper("simplified_scratchpad", 2_000),
     "paper-detailed": lambda: paper("detailed_scratchpad", 1_000),
+    "finetune": finetune,
 }
 
 
 def load_recipe(name: str, settings: Iterable[str] = ()) -> RunConfig:
     """A recipe by name or from a TOML file, with settings such as "train.steps=100" put in."""
     if name in RECIPES:
-        recipe = RECIPES[name]()
-        values: dict[str, Any] = recipe.model_dump()
-        values = override(values, settings)
+        values: dict[str, Any] = RECIPES[name]().model_dump()
     elif name.endswith(".toml") or Path(name).is_file():
-        values = override(_read_toml(Path(name)), settings)
+        values = _read_toml(Path(name))
     else:
         hint = "" if difflib.get_close_matches(name, RECIPES) else " (or the path of a TOML file)"
         raise UnknownName(f"recipe{hint}", name, RECIPES)
-    config = load(RunConfig, values)
+    settings = list(settings)
+    model = values.get("model")
+    if any(setting.startswith("model.pretrained=") for setting in settings) and "pretrained" not in (model or {}):
+        # The recipe's model and tokenizer are ours: another's takes their place whole.
+        values = {key: value for key, value in values.items() if key not in ("model", "tokenizer")}
+    return _pinned(load(RunConfig, override(values, settings)))
+
+
+def _pinned(config: RunConfig) -> RunConfig:
+    """With names that say what they stand for: a run's hash covers the weights it starts from and the text it reads."""
+    if isinstance(config.model, PretrainedConfig):
+        model = config.model.model_copy(update={"pretrained": full_name(config.model.pretrained)})
+        config = config.model_copy(update={"model": model})
     if config.text is not None and (path := Path(config.text.corpus)).is_file():
-        kept = config.text.model_copy(update={"corpus": keep_corpus(path)})
-        config = config.model_copy(update={"text": kept})
+        text = config.text.model_copy(update={"corpus": keep_corpus(path)})
+        config = config.model_copy(update={"text": text})
     return config
 
 

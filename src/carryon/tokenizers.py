@@ -3,15 +3,17 @@
     characters   the characters of the data: 13 for plain addition, 14 with `$`
     ascii        all 95 printable ASCII characters and the newline: one vocabulary for every format
     gpt2         GPT-2's byte pairs (the extra carryon[bpe])
+    own          a pretrained model's own (the extra carryon[hf])
 
 There is no padding token: rows are padded with id 0 and their mask says what counts.
 """
 
 import hashlib
 import importlib.util
+import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import BadInput, MissingExtra, UnknownCharacter, UnknownName
+from .errors import BadInput, MissingExtra, UnknownCharacter, UnknownName, Unsupported
+from .pretrained import find_pretrained
 
 if TYPE_CHECKING:
     import tiktoken
+    import tokenizers
 
 Ids = NDArray[Any]
 
@@ -41,6 +45,10 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def decode(self, ids: Ids) -> str: ...
+
+    def encode_each(self, texts: Sequence[str]) -> list[Ids]:
+        """Many texts, each alone."""
+        return [self.encode(text) for text in texts]
 
 
 class Characters(Tokenizer):
@@ -177,15 +185,108 @@ def gpt2_folder(folder: Path | None = None) -> Path:
     )
 
 
-TOKENIZERS: dict[str, Callable[[Iterable[str]], Tokenizer]] = {
-    "characters": Characters.of,
-    "ascii": lambda texts: Characters(PRINTABLE_ASCII, "ascii"),
-    "gpt2": lambda texts: Gpt2.load(),
+class Pretrained(Tokenizer):
+    """A pretrained model's tokenizer, from its tokenizer.json; texts are pieces here, not documents.
+
+    Nothing is put in front of a text, neither a mark such as <s> nor the space with which Llama's begins, and nothing
+    is taken away when it is read back: a prompt and what a model writes behind it are joined as they are.
+
+        "6 7 ="   is   "6" "▁" "7" "▁="   and not   "<s>" "▁" "6" "▁" "7" "▁="
+    """
+
+    name = "own"
+
+    def __init__(self, tokenizer: "tokenizers.Tokenizer") -> None:
+        self._tokenizer = tokenizer
+        known = tokenizer.get_vocab(with_added_tokens=True).values()
+        self._known = np.zeros(max(known, default=-1) + 1, bool)
+        self._known[list(known)] = True
+        self._dtype = np.uint16 if self.vocab_size <= 2**16 else np.int32
+
+    @classmethod
+    def load(cls, path: Path) -> "Pretrained":
+        """From a tokenizer.json, which is refused if it cannot give back what it was given."""
+        try:
+            import tokenizers
+        except ImportError:
+            raise MissingExtra("a pretrained model's tokenizer needs tokenizers: pip install 'carryon[hf]'") from None
+        try:
+            parts = json.loads(path.read_text(encoding="utf-8"))
+            tokenizer = tokenizers.Tokenizer.from_str(json.dumps(_as_pieces(parts)))
+        except OSError:
+            raise
+        except Exception as error:  # the library has no exception of its own
+            raise BadInput(f"{path} is not a tokenizer that can be read ({str(error)[:120]})") from None
+        tokenizer.encode_special_tokens = True  # text is text: "<s>" in a problem is three characters
+        made = cls(tokenizer)
+        for text in (PRINTABLE_ASCII, " 1 2###", "1 2 =", "\n\n  x"):
+            if made.decode(made.encode(text)) != text:
+                raise Unsupported(
+                    f"the tokenizer {path} changes text: {text!r} becomes {made.decode(made.encode(text))!r}, "
+                    "so that answers could not be read exactly"
+                )
+        return made
+
+    @classmethod
+    @cache
+    def of(cls, model: str) -> "Pretrained":
+        """Of the prepared model of this name."""
+        return cls.load(find_pretrained(model).folder / "tokenizer.json")
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self._known)
+
+    def encode(self, text: str) -> Ids:
+        return np.array(self._tokenizer.encode(text, add_special_tokens=False).ids, self._dtype)
+
+    def encode_each(self, texts: Sequence[str]) -> list[Ids]:
+        made = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [np.array(encoding.ids, self._dtype) for encoding in made]
+
+    def decode(self, ids: Ids) -> str:
+        """A model's table may have rows that stand for no token: what it writes by them is shown as �."""
+        ids = np.asarray(ids).astype(np.int64)
+        known = (ids >= 0) & (ids < len(self._known))
+        known[known] = self._known[ids[known]]
+        first, *others = np.split(ids, np.flatnonzero(~known))
+        runs = [first, *(run[1:] for run in others)]
+        return "�".join(self._tokenizer.decode(run.tolist(), skip_special_tokens=False) for run in runs)
+
+
+def _as_pieces(parts: dict[str, Any]) -> dict[str, Any]:
+    """A tokenizer.json without what it does at the beginning and end of a document."""
+    parts = {**parts, "truncation": None, "padding": None, "post_processor": None}
+    parts["normalizer"] = _without(parts.get("normalizer"), "normalizers", {"Prepend"})
+    parts["decoder"] = _without(parts.get("decoder"), "decoders", {"Strip"})
+    parts["pre_tokenizer"] = _without(parts.get("pre_tokenizer"), "pretokenizers", set())
+    return parts
+
+
+def _without(part: dict[str, Any] | None, inside: str, kinds: set[str]) -> dict[str, Any] | None:
+    """One step of a tokenizer, or a sequence of them, without those of some kinds; none puts a space in front."""
+    if part is None or part["type"] in kinds:
+        return None
+    if part["type"] == "Sequence":
+        kept = [step for inner in part[inside] if (step := _without(inner, inside, kinds)) is not None]
+        return {**part, inside: kept} if kept else None
+    if part["type"] == "Metaspace":
+        return {**part, "prepend_scheme": "never"}
+    if part["type"] == "ByteLevel":
+        return {**part, "add_prefix_space": False}
+    return part
+
+
+TOKENIZERS: dict[str, Callable[[Iterable[str], str], Tokenizer]] = {
+    "characters": lambda texts, model: Characters.of(texts),
+    "ascii": lambda texts, model: Characters(PRINTABLE_ASCII, "ascii"),
+    "gpt2": lambda texts, model: Gpt2.load(),
+    "own": lambda texts, model: Pretrained.of(model),
 }
 
 
-def make_tokenizer(name: str, texts: Iterable[str] = ()) -> Tokenizer:
-    """make_tokenizer("characters", data) has exactly the characters of the data; the others are fixed."""
+def make_tokenizer(name: str, texts: Iterable[str] = (), model: str = "") -> Tokenizer:
+    """make_tokenizer("characters", data) has exactly the characters of the data; "own" is that of `model`."""
     if name not in TOKENIZERS:
         raise UnknownName("tokenizer", name, TOKENIZERS)
-    return TOKENIZERS[name](texts)
+    return TOKENIZERS[name](texts, model)

@@ -19,6 +19,7 @@ from . import (
     exchange,
     gallery,
     hosted,
+    pretrained,
     render,
     report,
     reproduce,
@@ -49,6 +50,7 @@ app.command("import")(exchange.import_)
 app.command("export")(exchange.export)
 app.add_typer(data.app, name="data")
 app.add_typer(text.app, name="text")
+app.add_typer(pretrained.app, name="pretrained")
 app.add_typer(bench.app, name="bench")
 app.add_typer(hosted.app, name="hosted")
 

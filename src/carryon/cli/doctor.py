@@ -6,7 +6,7 @@ import typer
 
 PACKAGES = (
     *("torch", "numpy", "pydantic", "typer", "rich", "safetensors"),
-    *("tiktoken", "pyarrow", "datasets", "tensorboard", "wandb", "openai"),
+    *("tiktoken", "transformers", "peft", "gguf", "openai", "pyarrow", "datasets", "tensorboard", "wandb"),
 )
 
 

@@ -66,6 +66,7 @@ def export(
 
     Example: carryon export quickstart --to hf --out quickstart-hf
     """
+    from ..config import PretrainedConfig
     from ..errors import UnknownName
     from ..runs import find_run
 
@@ -76,7 +77,9 @@ def export(
         return
     run = find_run(source, runs)
     folder = out or EXPORTS / f"{run.path.name}-{to}"
-    if to == "hf":
+    if to == "hf" and isinstance(run.config.model, PretrainedConfig):
+        _export_pretrained(run, folder)
+    elif to == "hf":
         from ..interop.huggingface import export_huggingface
 
         export_huggingface(run, folder, force=force)
@@ -85,14 +88,26 @@ def export(
         _export_tasks(run, folder, force)
 
 
+def _export_pretrained(run: "Run", folder: Path) -> None:
+    """A model of transformers goes back to where it came from, a LoRA run's changes merged into its weights."""
+    from ..interop.causal import CausalModel, save_causal
+    from ..training import load_model
+
+    model, _ = load_model(run, "cpu")
+    assert isinstance(model, CausalModel)
+    save_causal(model, run, folder)
+    print(f"{folder}: AutoModelForCausalLM.from_pretrained({str(folder)!r}) opens it; README.md says what it is")
+
+
 def _export_tasks(run: "Run", folder: Path, force: bool) -> None:
     from ..data import make_dataset
     from ..interop.harness import export_lm_eval
-    from ..tokenizers import Characters, make_tokenizer
+    from ..tokenizers import Characters
+    from ..training.loading import tokenizer_of
 
     config = run.config
     _, vocabulary = run.read_model()
-    tokenizer = Characters(vocabulary) if vocabulary is not None else make_tokenizer(config.tokenizer)
+    tokenizer = Characters(vocabulary) if vocabulary is not None else tokenizer_of(config)
     parts = [make_dataset(data, config.seed) for data in config.parts]
     _say(export_lm_eval(parts, folder, tokenizer=tokenizer, context=config.model.context, force=force), folder)
 

@@ -49,7 +49,7 @@ def _row(path: Path) -> dict[str, Any]:
     row = {
         "run": path.name,
         "data": f"{config.data.operation} {config.data.format.name} {config.data.num_examples:,}",
-        "model": f"{config.model.layers} x {config.model.width}",
+        "model": config.model.label,
     }
     if result is not None:
         accuracies = [value for value in result["evaluations"].values() if value is not None]

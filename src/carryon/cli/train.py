@@ -86,9 +86,11 @@ def print_result(run: "Run", result: Mapping[str, Any]) -> None:
     from ..config import EvaluationConfig, load
     from ..evaluation import describe, percent
 
+    trained = f", {result['trained_parameters']:,} of them trained" if "trained_parameters" in result else ""
     print(
         f"{run.path}: {result['steps']:,} steps in {result['training_seconds']:.1f} s on {result['device']} "
-        f"({result['stopped']}); {result['parameters']:,} parameters, trained on {result['trained_on']:,} examples"
+        f"({result['stopped']}); {result['parameters']:,} parameters{trained}, "
+        f"trained on {result['trained_on']:,} examples"
     )
     for name in result["evaluations"]:
         evaluation = run.read_evaluation(name)

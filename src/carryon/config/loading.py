@@ -2,6 +2,7 @@
 
 import copy
 import tomllib
+import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ def override(values: dict[str, Any], settings: Iterable[str]) -> dict[str, Any]:
             raise BadConfig(f"setting {setting!r} is not of the form a.b=c, such as train.steps=100")
         inner = result
         for key in keys[:-1]:
-            if inner.get(key) is None:  # an optional table that is not there yet
+            if inner.get(key) is None:  # not there, or an option that is off, such as model.lora
                 inner[key] = {}
             inner = inner[key]
             if not isinstance(inner, dict):
@@ -45,14 +46,15 @@ def load(kind: type[C], values: Mapping[str, Any]) -> C:
 
 
 def _explain(kind: type[Config], error: dict[str, Any]) -> str:
-    path = ".".join(str(part) for part in error["loc"])
+    keys, table = _follow(kind, error["loc"])
+    path = ".".join(keys)
     given = error.get("input")
     match error["type"]:
         case "literal_error":
             names = [name.strip(" '") for name in error["ctx"]["expected"].replace(" or ", ",").split(",")]
             return f"unknown {path} {given!r}{did_you_mean(given, names)}; choose from {', '.join(sorted(names))}"
         case "extra_forbidden":
-            known = _fields_at(kind, error["loc"][:-1])
+            known = list(table.model_fields)
             return f"unknown key {path}{did_you_mean(error['loc'][-1], known)}; choose from {', '.join(sorted(known))}"
         case "value_error":
             return str(error["ctx"]["error"])
@@ -60,11 +62,27 @@ def _explain(kind: type[Config], error: dict[str, Any]) -> str:
             return f"{path}: {error['msg'][0].lower()}{error['msg'][1:]}, not {given!r}"
 
 
-def _fields_at(kind: type[Config], path: tuple[int | str, ...]) -> list[str]:
-    for part in path:
-        field = kind.model_fields.get(str(part))
-        inner = field.annotation if field else None
-        if not (isinstance(inner, type) and issubclass(inner, Config)):
-            return []
-        kind = inner
-    return list(kind.model_fields)
+def _follow(kind: type[Config], path: tuple[int | str, ...]) -> tuple[list[str], type[Config]]:
+    """A path as somebody wrote it, and the innermost table on it.
+
+    Where a key may hold several kinds of table, pydantic puts the one it took into the path.
+    """
+    keys: list[str] = []
+    table = kind
+    kinds: dict[str, type[Config]] = {}
+    for part in map(str, path):
+        if part in kinds:
+            table = kinds[part]
+            continue
+        keys.append(part)
+        if (field := table.model_fields.get(part)) is not None:
+            kinds = {found.__name__: found for found in _configs_in(field.annotation)}
+            table = next(iter(kinds.values()), table)
+    return keys, table
+
+
+def _configs_in(annotation: Any) -> list[type[Config]]:
+    """The kinds of config an annotation allows: one, one or None, one of several."""
+    if isinstance(annotation, type) and issubclass(annotation, Config):
+        return [annotation]
+    return [found for inner in typing.get_args(annotation) for found in _configs_in(inner)]

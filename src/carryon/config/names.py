@@ -30,7 +30,7 @@ SamplerName = Literal[
     "equal_lengths",
     "revealed",
 ]
-TokenizerName = Literal["characters", "ascii", "gpt2"]
+TokenizerName = Literal["characters", "ascii", "gpt2", "own"]
 TextPromptName = Literal["short outside", "short inside", "long inside", "numbers outside", "long outside"]
 PositionName = Literal["learned", "sinusoidal", "none", "rotary"]
 FormName = Literal["txt", "jsonl", "parquet", "hf", "openai", "openai_prompt"]

@@ -1,9 +1,9 @@
 """What a run is, and the questions put to it."""
 
 import re
-from typing import Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from .base import Config, config_hash
 from .data import DataConfig, TextConfig
@@ -28,6 +28,82 @@ class ModelConfig(Config):
         if self.position in ("sinusoidal", "rotary") and self.width // self.heads % 2:
             raise ValueError(f"{self.position} positions need an even width per head, not {self.width // self.heads}")
         return self
+
+    @property
+    def label(self) -> str:
+        return f"{self.layers} x {self.width}"
+
+    @property
+    def draws_dropout(self) -> bool:
+        return self.dropout > 0
+
+
+class LoraConfig(Config):
+    """Low-rank changes to a pretrained model's matrices, all that is trained then."""
+
+    rank: int = Field(default=8, ge=1, le=4_096)
+    alpha: float = Field(default=16.0, gt=0)
+    """The change is scaled by alpha / rank."""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    targets: tuple[str, ...] = ()
+    """Names of the layers that are changed, such as q_proj; empty: every linear layer but the output's."""
+
+
+class PretrainedConfig(Config):
+    """Another's model, with its own tokenizer, trained on."""
+
+    pretrained: str
+    """A name of the catalogue, which stands for fixed weights, or one a user gave, with a digest: gpt2@0123abcd45."""
+    context: int = Field(default=256, ge=2, le=100_000)
+    """Most tokens it looks at here; its own limit may be higher."""
+    weights: Literal["pretrained", "random"] = "pretrained"
+    """random: the same architecture and tokenizer, drawn anew by the run's seed."""
+    lora: LoraConfig | None = None
+    """None: all weights are trained."""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """Of every dropout its architecture has."""
+
+    @field_validator("pretrained")
+    @classmethod
+    def _is_a_name(cls, name: str) -> str:
+        if not re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,60}(@[0-9a-f]{10})?", name):
+            raise ValueError(
+                f"model.pretrained {name!r} is not a name such as stories15m or gpt2@0123abcd45: "
+                "'carryon pretrained list' shows those that are here"
+            )
+        return name
+
+    @model_validator(mode="after")
+    def _an_adapter_needs_something_to_adapt(self) -> Self:
+        if self.lora is not None and self.weights == "random":
+            raise ValueError("model.lora changes pretrained weights: leave it out, or model.weights random")
+        return self
+
+    @property
+    def label(self) -> str:
+        parts = [self.pretrained]
+        if self.weights == "random":
+            parts.append("from scratch")
+        if self.lora is not None:
+            parts.append(f"LoRA {self.lora.rank}")
+        return ", ".join(parts)
+
+    @property
+    def draws_dropout(self) -> bool:
+        return self.dropout > 0 or (self.lora is not None and self.lora.dropout > 0)
+
+
+def _kind_of_model(value: Any) -> str:
+    """Which of the two a table describes: its keys tell."""
+    if isinstance(value, dict):
+        return "PretrainedConfig" if "pretrained" in value else "ModelConfig"
+    return type(value).__name__ if isinstance(value, PretrainedConfig) else "ModelConfig"
+
+
+AnyModel = Annotated[
+    Annotated[ModelConfig, Tag("ModelConfig")] | Annotated[PretrainedConfig, Tag("PretrainedConfig")],
+    Discriminator(_kind_of_model),
+]
 
 
 class StopConfig(Config):
@@ -151,7 +227,8 @@ class RunConfig(Config):
     text: TextConfig | None = None
     """Text to train on together with the examples."""
     tokenizer: TokenizerName = "characters"
-    model: ModelConfig = ModelConfig()
+    """A pretrained model has its own, and nothing else reads that."""
+    model: AnyModel = ModelConfig()
     train: TrainConfig = TrainConfig()
     seed: int = 0
     """Training sample, initial weights, order, dropout."""
@@ -163,6 +240,22 @@ class RunConfig(Config):
     """What to ask the model when it is done; not part of the run's hash."""
     watch: tuple[EvaluationConfig, ...] = ()
     """What to ask it along the way, every train.eval_every steps, beside the validation set; not part of the hash."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_pretrained_model_brings_its_tokenizer(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or _kind_of_model(values.get("model")) != "PretrainedConfig":
+            return values
+        return {"tokenizer": "own"} | values
+
+    @model_validator(mode="after")
+    def _tokenizer_and_model_belong_together(self) -> Self:
+        if isinstance(self.model, PretrainedConfig) != (self.tokenizer == "own"):
+            raise ValueError(
+                f"tokenizer own goes with model.pretrained, and the other way round, not {self.tokenizer} "
+                f"with {self.model.label}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _name_is_a_folder(self) -> Self:

@@ -140,10 +140,9 @@ def _encode_each(texts: Texts, tokenizer: Tokenizer) -> tuple[Ids, NDArray[Any],
     if isinstance(tokenizer, Characters):
         return tokenizer.encode(texts.text), texts.prompt_lengths, texts.lengths
     # Byte pairs may join across the border: each side is encoded alone, as it is when a prompt is completed.
-    parts = [(tokenizer.encode(prompt), tokenizer.encode(completion)) for prompt, completion in texts.pairs()]
-    prompts = np.array([len(prompt) for prompt, _ in parts], np.int64)
-    completions = np.array([len(completion) for _, completion in parts], np.int64)
-    flat = [ids for pair in parts for ids in pair]
+    flat = tokenizer.encode_each([text for pair in texts.pairs() for text in pair])
+    prompts = np.array([len(ids) for ids in flat[::2]], np.int64)
+    completions = np.array([len(ids) for ids in flat[1::2]], np.int64)
     return np.concatenate(flat) if flat else np.zeros(0, np.uint16), prompts, prompts + completions
 
 

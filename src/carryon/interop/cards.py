@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ..config import DataConfig, EvaluationConfig, RunConfig, load
+from ..config import DataConfig, EvaluationConfig, ModelConfig, RunConfig, load
 from ..evaluation import describe, percent, wilson
 from ..operations import OPERATIONS
 from .architectures import Architecture
@@ -42,7 +42,7 @@ def model_card(
     result = evidence["result"]
     evaluations: Mapping[str, Mapping[str, Any]] = evidence["evaluations"]
     sections = [
-        _header(title, config, architecture, evaluations),
+        _header(title, config, architecture.name, evaluations),
         f"# {title}\n",
         f"A {architecture.name} model of {result['parameters']:,} parameters, {_trained(evidence['origin'])} "
         f"{' and '.join(map(_data, config.parts))}.\n",
@@ -54,15 +54,27 @@ def model_card(
     return "\n".join(sections)
 
 
-def _header(
-    title: str, config: RunConfig, architecture: Architecture, evaluations: Mapping[str, Mapping[str, Any]]
-) -> str:
+def tuned_card(title: str, config: RunConfig, evidence: Mapping[str, Any], base: Mapping[str, Any]) -> str:
+    """README.md of a pretrained model that was trained on; `base` is the pretrained one's own card."""
+    evaluations: Mapping[str, Mapping[str, Any]] = evidence["evaluations"]
+    sections = [
+        _header(title, config, config.model.label, evaluations),
+        f"# {title}\n",
+        f"{config.model.label}, {_trained(evidence['origin'])} {' and '.join(map(_data, config.parts))}.\n",
+        f"It began as: {base.get('what')} (licence: {base.get('licence')}).\n",
+        _evidence(config, evidence),
+        _evaluations(evaluations),
+    ]
+    return "\n".join(sections)
+
+
+def _header(title: str, config: RunConfig, kind: str, evaluations: Mapping[str, Mapping[str, Any]]) -> str:
     """YAML, of which JSON is a part: text is quoted as JSON does."""
     lines = [
         "---",
         "library_name: transformers",
         "pipeline_tag: text-generation",
-        f"tags: {json.dumps(['carryon', 'arithmetic', architecture.name, config.data.operation])}",
+        f"tags: {json.dumps(['carryon', 'arithmetic', kind, config.data.operation])}",
     ]
     scored = [result for result in evaluations.values() if result.get("count") and "accuracy" in result]
     if scored:
@@ -134,13 +146,18 @@ def _evidence(config: RunConfig, evidence: Mapping[str, Any]) -> str:
     origin, result = evidence["origin"], evidence["result"]
     versions = ", ".join(f"{name} {version}" for name, version in origin.get("versions", {}).items())
     model = config.model
+    told = f"{model.label}, context {model.context}, tokenizer {config.tokenizer}"
+    if isinstance(model, ModelConfig):
+        told = (
+            f"{model.layers} layers, {model.heads} heads, width {model.width}, context {model.context}, "
+            f"{model.position} positions, tokenizer {config.tokenizer}"
+        )
     rows = {
         "run": f"`{config.hash}` (its whole config is in carryon.json)",
         "seed": config.seed,
         "code": f"commit {origin.get('commit') or 'unknown'}; {versions or 'versions unknown'}",
         "device": result["device"],
-        "model": f"{model.layers} layers, {model.heads} heads, width {model.width}, context {model.context}, "
-        f"{model.position} positions, tokenizer {config.tokenizer}",
+        "model": told,
         "steps": f"{result['steps']:,} in {result['training_seconds']:,.1f} s ({result['stopped']})",
         "trained on": f"{result['trained_on']:,} examples" + (", and new ones for ever" * config.train.endless),
     }
@@ -157,6 +174,9 @@ def _evaluations(evaluations: Mapping[str, Mapping[str, Any]]) -> str:
     lines = ["| asked | right | of | exact match | 95 % interval |", "|---|--:|--:|--:|---|"]
     for result in evaluations.values():
         question = describe(load(EvaluationConfig, result["config"])).replace("\n", "\\n").replace("|", "\\|")
+        if "perplexity" in result:
+            lines.append(f"| {question} | | {result['tokens']:,} tokens | | perplexity {result['perplexity']:.3f} |")
+            continue
         if "accuracy" not in result:
             exact, relaxed = result["exact"], result["relaxed"]
             lines.append(f"| {question} | | {result['count']:,} | {exact:.2%} | within one: {relaxed:.2%} |")
@@ -194,7 +214,7 @@ def _limits(
         )
     if config.tokenizer != "gpt2":
         points.append("A character outside its vocabulary is an error, not an unknown token.")
-    match config.model.position:
+    match config.model.position if isinstance(config.model, ModelConfig) else None:
         case "sinusoidal":
             points.append("Its positions are sines and cosines, written into the position table: freeze that table.")
         case "none":

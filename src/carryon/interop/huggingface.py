@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from .. import __version__
-from ..config import DataConfig, RunConfig, TrainConfig, load
+from ..config import DataConfig, ModelConfig, RunConfig, TrainConfig, load
 from ..data import Dataset, files_in, make_dataset, whole_folder
 from ..errors import BadInput, BadRun, MissingExtra, PathExists, Unsupported
 from ..files import file_hash, write_whole
@@ -63,7 +63,10 @@ def export_huggingface(run: Run, folder: Path, *, force: bool = False) -> Path:
     arrays, vocabulary = run.read_model()
     if result is None:
         raise BadRun(f"{run.path} is not finished: 'carryon train' goes on where it stopped")
-    architecture = architecture_for(config.model)
+    sizes = config.model
+    if not isinstance(sizes, ModelConfig):
+        raise Unsupported(f"{run.path.name} is {sizes.label}, a model of transformers already: save_causal writes it")
+    architecture = architecture_for(sizes)
     tokenizer = Characters(vocabulary) if vocabulary is not None else make_tokenizer(config.tokenizer)
     parts = [make_dataset(data, config.seed) for data in config.parts]
     marks = find_marks(parts, tokenizer)
@@ -71,7 +74,7 @@ def export_huggingface(run: Run, folder: Path, *, force: bool = False) -> Path:
     stop = marks.stop[0] if len(marks.stop) == 1 else marks.stop or None
     settings = transformers.AutoConfig.for_model(
         architecture.name,
-        **architecture.settings(config.model, tokenizer.vocab_size),
+        **architecture.settings(sizes, tokenizer.vocab_size),
         architectures=[architecture.model_class],
         dtype="float32",
         bos_token_id=None,
@@ -81,16 +84,9 @@ def export_huggingface(run: Run, folder: Path, *, force: bool = False) -> Path:
     generation = transformers.GenerationConfig(
         do_sample=False, max_length=config.model.context, eos_token_id=stop, pad_token_id=padding_id
     )
-    evidence = {
-        "config": config.model_dump(mode="json"),
-        # What was typed names folders of the machine it was typed on.
-        "origin": {key: value for key, value in run.read_origin().items() if key != "command"},
-        "result": result,
-        "evaluations": run.evaluations(),
-        "metrics": run.metrics(),
-    }
+    evidence = evidence_of(run)
     with whole_folder(folder, force, "an exported model", _holds_an_export) as partial:
-        weights = safetensors.numpy.save(architecture.write(arrays, config.model), {"format": "pt"})
+        weights = safetensors.numpy.save(architecture.write(arrays, sizes), {"format": "pt"})
         files: dict[str, str | bytes] = {
             "config.json": settings.to_json_string(),
             "generation_config.json": generation.to_json_string(),
@@ -102,7 +98,7 @@ def export_huggingface(run: Run, folder: Path, *, force: bool = False) -> Path:
         with _quiet(transformers):
             theirs = transformers.AutoModelForCausalLM.from_pretrained(partial, local_files_only=True).eval()
             reader = transformers.AutoTokenizer.from_pretrained(partial, local_files_only=True)
-            compared = _compare(theirs, reader, _decoder(config, arrays), tokenizer, parts)
+            compared = _compare(theirs, reader, _decoder(sizes, arrays), tokenizer, parts)
             shown = _ask(theirs, reader, parts[0])
         stops = [tokenizer.decode(np.array([token])) for token in marks.stop]
         card = model_card(run.path.name, config, evidence, architecture, stops, marks.padding, shown, compared)
@@ -117,14 +113,26 @@ def export_huggingface(run: Run, folder: Path, *, force: bool = False) -> Path:
     return folder
 
 
+def evidence_of(run: Run) -> dict[str, Any]:
+    """All that is known of a run, apart from its weights."""
+    return {
+        "config": run.config.model_dump(mode="json"),
+        # What was typed names folders of the machine it was typed on.
+        "origin": {key: value for key, value in run.read_origin().items() if key != "command"},
+        "result": run.read_result(),
+        "evaluations": run.evaluations(),
+        "metrics": run.metrics(),
+    }
+
+
 def _padding_id(tokenizer: Tokenizer, padding: str) -> int:
     if isinstance(tokenizer, Characters):
         return int(tokenizer.encode(padding)[0])
     return tokenizer.vocab_size - 1  # GPT-2's last token, which encode never makes of a text
 
 
-def _decoder(config: RunConfig, arrays: Arrays) -> Decoder:
-    model = Decoder(config.model, len(arrays["embedding.weight"]))
+def _decoder(sizes: ModelConfig, arrays: Arrays) -> Decoder:
+    model = Decoder(sizes, len(arrays["embedding.weight"]))
     model.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
     return model.eval()
 
@@ -196,7 +204,8 @@ def import_huggingface(
     if kind not in ARCHITECTURES:
         raise Unsupported(f"{folder} has the architecture {kind!r}; those that fit ours are {', '.join(ARCHITECTURES)}")
     exported = _exported_config(folder, record)
-    position = exported.model.position if exported is not None else None
+    ours = exported.model if exported is not None else None
+    position = ours.position if isinstance(ours, ModelConfig) else None
     sizes, arrays = ARCHITECTURES[kind].read(_read_weights(folder), settings, str(folder), position)
     digest = file_hash(folder / _WEIGHTS)
     if exported is not None and digest == record["weights"] and data is None and vocabulary is None:

@@ -23,7 +23,7 @@ from ..evaluation import (
 )
 from ..formats import Format, make_format
 from ..generation import Completer, perplexity
-from ..model import Decoder
+from ..model import LanguageModel
 from ..operations import Domain, Operation, Problem, Problems
 from ..tokenizers import Tokenizer
 from .progress import Progress
@@ -39,7 +39,7 @@ class Exam:
         self,
         question: EvaluationConfig,
         parts: Sequence[Dataset],
-        model: Decoder,
+        model: LanguageModel,
         tokenizer: Tokenizer,
         precision: torch.dtype = torch.float32,
         *,
@@ -101,7 +101,7 @@ class Reading:
         self,
         question: EvaluationConfig,
         text: TextConfig,
-        model: Decoder,
+        model: LanguageModel,
         tokenizer: Tokenizer,
         precision: torch.dtype = torch.float32,
     ) -> None:
@@ -110,7 +110,7 @@ class Reading:
             model,
             tokenizer,
             lambda written: False,
-            min(self._LENGTH, model.config.context - 1),
+            min(self._LENGTH, model.context - 1),
             temperature=question.temperature or 0.8,
             top_k=question.top_k,
             seed=question.seed,
@@ -132,7 +132,7 @@ class Reading:
 def make_exam(
     question: EvaluationConfig,
     parts: Sequence[Dataset],
-    model: Decoder,
+    model: LanguageModel,
     tokenizer: Tokenizer,
     precision: torch.dtype = torch.float32,
     *,
@@ -155,7 +155,7 @@ class Watch:
         config: RunConfig,
         parts: Sequence[Dataset],
         tokenizer: Tokenizer,
-        model: Decoder,
+        model: LanguageModel,
         precision: torch.dtype,
     ) -> None:
         self._config = config

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..config import ModelConfig, RunConfig
+from ..config import ModelConfig, PretrainedConfig, RunConfig
 from ..data import (
     Dataset,
     Fresh,
@@ -148,7 +148,7 @@ def _stream(config: RunConfig, parts: Sequence[Dataset], tokenizer: Tokenizer) -
     return tokenizer.encode("".join(mixed))
 
 
-def _check_context(longest: int, model: ModelConfig) -> None:
+def _check_context(longest: int, model: ModelConfig | PretrainedConfig) -> None:
     if longest > model.context:
         raise BadConfig(f"examples of {longest} tokens do not fit model.context {model.context}: set it to {longest}")
 

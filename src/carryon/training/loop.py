@@ -8,25 +8,27 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..config import RunConfig
+from ..config import PretrainedConfig, RunConfig
 from ..data import SPLITS, Dataset, characters_of, make_dataset
 from ..devices import describe_device
 from ..errors import BadRun
 from ..evaluation import describe
-from ..model import Decoder
+from ..model import LanguageModel
 from ..origin import origin
+from ..pretrained import find_pretrained
 from ..runs import Run, as_arrays
-from ..tokenizers import Characters, Tokenizer, make_tokenizer
+from ..tokenizers import Characters, Tokenizer
 from .asking import Watch, main_number, make_exam
 from .display import Display, Silent
 from .feeds import make_feed
-from .loading import build_model, load_weights
+from .loading import build_model, load_weights, tokenizer_of
 from .progress import Progress
 from .stepper import Stepper, lr_at
 from .team import clean_stop, processes
@@ -58,15 +60,15 @@ def train(
         with run.locked() if team.is_first else nullcontext(), clean_stop() as stopping:
             started = time.monotonic()
             parts = [make_dataset(data, config.seed) for data in config.parts]
-            tokenizer = make_tokenizer(config.tokenizer, _texts(config, parts))
+            tokenizer = tokenizer_of(config, _texts(config, parts))
             model = build_model(config, tokenizer, team.device)
             if parent is not None:
-                load_weights(model, tokenizer, parent)
+                load_weights(model, config, tokenizer, parent)
             feed = make_feed(config, parts, tokenizer, team)
             stepper = Stepper(config, model, feed, team, compile, display)
             progress = Progress.resume(run, model, stepper) or Progress()
             if team.is_first:
-                run.write_origin(origin(**_torch_here(team.device)))
+                run.write_origin(origin(**_torch_here(team.device), **_pretrained_here(config)))
                 run.forget_metrics_from(progress.step)
             watch = Watch(config, parts, tokenizer, model, stepper.precision)
 
@@ -122,14 +124,14 @@ def finish(
     progress: Progress,
     parts: Sequence[Dataset],
     tokenizer: Tokenizer,
-    model: Decoder,
+    model: LanguageModel,
     stepper: Stepper,
     seconds: float,
     display: Display,
 ) -> None:
     """Weights, planned evaluations, result; the result last."""
     vocabulary = tokenizer.vocabulary if isinstance(tokenizer, Characters) else None
-    run.write_model(as_arrays(model.state_dict()), vocabulary)
+    run.write_model(as_arrays(model.weights()), vocabulary)
     results = {}
     for question in config.evaluations:
         display.say(f"evaluating: {describe(question)}")
@@ -147,6 +149,7 @@ def finish(
             "training_seconds": round(stepper.seconds, 3),
             "command_seconds": round(seconds, 3),
             "parameters": model.num_parameters,
+            **({"trained_parameters": model.num_trained} if model.num_trained != model.num_parameters else {}),
             "trained_on": sum(part.size("train") for part in parts),
             "device": describe_device(next(model.parameters()).device),
             "evaluations": {name: main_number(result) for name, result in results.items()},
@@ -157,3 +160,15 @@ def finish(
 
 def _torch_here(device: torch.device) -> dict[str, Any]:
     return {"torch": torch.__version__, "device": describe_device(device), "threads": torch.get_num_threads()}
+
+
+def _pretrained_here(config: RunConfig) -> dict[str, Any]:
+    """What another's model was, and what ran it."""
+    if not isinstance(config.model, PretrainedConfig):
+        return {}
+    card = find_pretrained(config.model.pretrained).card
+    return {
+        "pretrained": {key: card[key] for key in ("what", "licence", "source", "digest") if key in card},
+        "transformers": version("transformers"),
+        **({"peft": version("peft")} if config.model.lora is not None else {}),
+    }

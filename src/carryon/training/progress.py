@@ -5,13 +5,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..config import TrainConfig
-from ..model import Decoder
+from ..model import LanguageModel
 from ..runs import Run, as_arrays
 from .loading import load_arrays
 from .stepper import Stepper
 
 CHECKPOINT_SECONDS = 30.0
-"""Most work that a kill can cost."""
+"""Most work that a kill can cost …"""
+_SAVING_SECONDS = 1.5
+"""… unless saving takes longer than this, as of a large model: then pauses are longer in proportion."""
 
 
 class Progress:
@@ -24,6 +26,7 @@ class Progress:
         self.held, self.best, self.since_best = 0, -1.0, 0
         self.seconds_before = 0.0
         self._started = self._saved = time.monotonic()
+        self._stretch = 1.0
 
     @property
     def seconds(self) -> float:
@@ -48,17 +51,19 @@ class Progress:
         return False
 
     def checkpoint_is_due(self) -> bool:
-        return time.monotonic() - self._saved > CHECKPOINT_SECONDS
+        return time.monotonic() - self._saved > CHECKPOINT_SECONDS * self._stretch
 
-    def save(self, run: Run, model: Decoder, stepper: Stepper) -> None:
+    def save(self, run: Run, model: LanguageModel, stepper: Stepper) -> None:
+        started = time.monotonic()
         tensors, state = stepper.state()
-        weights = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+        weights = {f"model.{name}": tensor for name, tensor in model.weights().items()}
         mine = {"held": self.held, "best": self.best, "since_best": self.since_best, "seconds": self.seconds}
         run.write_state(self.step, as_arrays(weights | tensors), {**state, "progress": mine})
         self._saved = time.monotonic()
+        self._stretch = max(1.0, (self._saved - started) / _SAVING_SECONDS)
 
     @classmethod
-    def resume(cls, run: Run, model: Decoder, stepper: Stepper) -> "Progress | None":
+    def resume(cls, run: Run, model: LanguageModel, stepper: Stepper) -> "Progress | None":
         found = run.read_state()
         if found is None:
             return None

@@ -15,7 +15,7 @@ from .. import fused
 from ..config import RunConfig, TrainConfig
 from ..devices import describe_device, is_out_of_memory, pick_precision
 from ..errors import OutOfMemory
-from ..model import Decoder, run_block
+from ..model import Decoder, LanguageModel, run_block
 from ..rng import Label, Stream
 from .display import Display
 from .feeds import Feed
@@ -37,7 +37,7 @@ class Stepper:
     """Before the graph is recorded: they compile, and make the optimizer allocate its state."""
 
     def __init__(
-        self, config: RunConfig, model: Decoder, feed: Feed, team: Team, compile: str, display: Display
+        self, config: RunConfig, model: LanguageModel, feed: Feed, team: Team, compile: str, display: Display
     ) -> None:
         self._config, self._model, self._feed, self._team, self._display = config, model, feed, team, display
         self.precision = pick_precision(config.train.precision, team.device)
@@ -87,7 +87,7 @@ class Stepper:
         return mean
 
     def _take(self, step: int, batch: tuple[Tensor, Tensor, Tensor | None]) -> None:
-        if self._config.model.dropout:
+        if self._config.model.draws_dropout:
             self._way.reseed("dropout", self._config.seed, step, self._team.rank)
         if self._graph is not None and self._static is not None:
             for buffer, value in zip(self._static, batch, strict=True):
@@ -159,10 +159,10 @@ class Stepper:
 
     def _find_ways(self, fast: bool) -> list["_Plain | _Fused"]:
         """How the loss can be had, the best first."""
-        arguments = self._model, self._team.device, self.precision
-        if not fast:
-            return [_Plain(*arguments)]
-        ways: list[_Plain | _Fused] = [_Compiled(*arguments), _Plain(*arguments)]
+        plain = _Plain(self._model, self._team.device, self.precision)
+        if not fast or not isinstance(self._model, Decoder):
+            return [plain]
+        ways: list[_Plain | _Fused] = [_Compiled(self._model, self._team.device, self.precision), plain]
         if fused.available(self._team.device):
             try:
                 from ..fused.loss import FusedLoss
@@ -205,11 +205,12 @@ class Stepper:
 
 
 def _make_optimizer(
-    model: Decoder, train: TrainConfig, lr: float | Tensor, device: torch.device
+    model: LanguageModel, train: TrainConfig, lr: float | Tensor, device: torch.device
 ) -> torch.optim.Optimizer:
     """AdamW; decay on matrices only, since norms have nothing to gain from shrinking."""
-    matrices = [p for p in model.parameters() if p.dim() >= 2]
-    others = [p for p in model.parameters() if p.dim() < 2]
+    trained = [p for p in model.parameters() if p.requires_grad]
+    matrices = [p for p in trained if p.dim() >= 2]
+    others = [p for p in trained if p.dim() < 2]
     groups = [{"params": matrices, "weight_decay": train.weight_decay}, {"params": others, "weight_decay": 0.0}]
     return torch.optim.AdamW(
         groups,
@@ -225,14 +226,15 @@ class _Plain:
 
     name = "the model itself"
 
-    def __init__(self, model: Decoder, device: torch.device, precision: torch.dtype) -> None:
+    def __init__(self, model: LanguageModel, device: torch.device, precision: torch.dtype) -> None:
         self._model, self._device, self._precision = model, device, precision
 
     def reseed(self, *labels: Label) -> None:
         seed_torch(*labels)
 
     def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None) -> Tensor:
-        self._model.run_block = self._run_block()
+        if isinstance(self._model, Decoder):
+            self._model.run_block = self._run_block()
         if self._precision == torch.float32:
             return self._model.loss(inputs_BT, targets_BT, mask_BT)
         with torch.autocast(self._device.type, dtype=self._precision):

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from ..devices import pick_device
-from ..model import Decoder
+from ..model import LanguageModel
 
 
 class Team:
@@ -31,7 +31,7 @@ class Team:
         dist.broadcast(flag, src=0)
         return bool(flag.item())
 
-    def average_gradients(self, model: Decoder) -> None:
+    def average_gradients(self, model: LanguageModel) -> None:
         if self.size > 1:
             for parameter in model.parameters():
                 if parameter.grad is not None:

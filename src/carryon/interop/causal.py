@@ -1,0 +1,239 @@
+"""Any causal model of the transformers library, trained and asked as ours are.
+
+Shapes: B batch, T tokens, S tokens attended to, V vocabulary.
+"""
+
+import inspect
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..config import LoraConfig, PretrainedConfig
+from ..errors import BadConfig, BadInput, CarryonError, MissingExtra, PathExists, Unsupported
+from ..files import write_whole
+from ..model import LanguageModel
+from ..pretrained import find_pretrained
+from ..runs import Run
+from .cards import tuned_card
+from .huggingface import evidence_of
+
+
+class CausalModel(LanguageModel):
+    """A model of transformers, perhaps with an adapter of peft inside, as a `LanguageModel`."""
+
+    def __init__(self, inner: Any, context: int) -> None:
+        super().__init__()
+        self.inner, self.context = inner, context
+        sizes = inner.config.get_text_config()
+        heads = sizes.num_attention_heads
+        kv_heads = getattr(sizes, "num_key_value_heads", None) or heads
+        head = getattr(sizes, "head_dim", None) or sizes.hidden_size // heads
+        self.vocab_size = inner.get_output_embeddings().weight.shape[0]
+        self.numbers_per_token = 2 * sizes.num_hidden_layers * kv_heads * head
+        self._scores_few = "logits_to_keep" in inspect.signature(inner.forward).parameters
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(p.numel() for p in self.parameters())
+
+    @property
+    def num_trained(self) -> int:
+        return sum(p.numel() for p in self.parameters() if p.requires_grad)
+
+    def weights(self) -> dict[str, Tensor]:
+        """By the library's names: all of them, or an adapter's alone."""
+        return {name: p.detach() for name, p in self.inner.named_parameters() if p.requires_grad}
+
+    def set_weights(self, weights: Mapping[str, Tensor]) -> None:
+        self.inner.load_state_dict(weights, strict=False)
+
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        """The scores of every next token."""
+        logits_BTV: Tensor = self.inner(input_ids=tokens_BT, use_cache=False).logits
+        return logits_BTV
+
+    def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
+        if mask_BT is None or not self._scores_few or mask_BT.device.type == "cuda":
+            return super().loss(inputs_BT, targets_BT, mask_BT)
+        # Scores are most of a small model's work: none for the columns in which no row's target counts. On a GPU a look
+        # at the mask would wait for the device, and a CUDA graph cannot take it.
+        counted = mask_BT.any(dim=0).nonzero().squeeze(1)
+        logits_BCV = self.inner(input_ids=inputs_BT, use_cache=False, logits_to_keep=counted).logits
+        targets_BC = targets_BT[:, counted].masked_fill(~mask_BT[:, counted], -100)
+        return F.cross_entropy(logits_BCV.flatten(0, 1).float(), targets_BC.flatten(), reduction="sum")
+
+    def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> "CausalCache":
+        return CausalCache()
+
+    def first_scores(self, tokens_BT: Tensor, lengths_B: Tensor, cache: "CausalCache") -> Tensor:
+        rows_B = torch.arange(len(tokens_BT), device=tokens_BT.device)
+        places_T = torch.arange(tokens_BT.shape[1], device=tokens_BT.device)
+        cache.mask_BS = (places_T < lengths_B.unsqueeze(1)).long()
+        if not self._scores_few:
+            return self._read(tokens_BT, None, cache)[rows_B, lengths_B - 1]
+        # Rows end in few different places: nothing else is given scores, which take the most memory by far.
+        ends, which_B = torch.unique(lengths_B - 1, return_inverse=True)
+        return self._read(tokens_BT, None, cache, logits_to_keep=ends)[rows_B, which_B]
+
+    def next_scores(self, tokens_BS: Tensor, at_B: Tensor, cache: "CausalCache") -> Tensor:
+        at_B1 = at_B.unsqueeze(1)
+        # The library's cache grows at its end, behind the padding, which stays masked; the place is told beside.
+        cache.mask_BS = torch.cat([cache.mask_BS, torch.ones_like(cache.mask_BS[:, :1])], dim=1)
+        return self._read(tokens_BS.gather(1, at_B1), at_B1, cache)[:, -1]
+
+    def _read(self, tokens_BT: Tensor, at_BT: Tensor | None, cache: "CausalCache", **options: Any) -> Tensor:
+        out = self.inner(
+            input_ids=tokens_BT,
+            attention_mask=cache.mask_BS,
+            position_ids=at_BT,
+            past_key_values=cache.past,
+            use_cache=True,
+            **options,
+        )
+        logits_BTV: Tensor = out.logits
+        return logits_BTV
+
+
+class CausalCache:
+    """The library's cache, and which of its places are padding."""
+
+    mask_BS: Tensor
+
+    def __init__(self) -> None:
+        self.past = _library().DynamicCache()
+
+    def keep(self, rows: Tensor) -> None:
+        """Drop all rows but these."""
+        self.past.batch_select_indices(rows)
+        self.mask_BS = self.mask_BS[rows]
+
+
+def load_causal(config: PretrainedConfig, *, trains: bool = True) -> CausalModel:
+    """The model a config names, from its prepared folder, in float32, with an untrained adapter if it has one.
+
+    What is random (fresh weights, an adapter's start) comes from torch's generator. Unless it `trains`, it is frozen.
+    """
+    folder, library = find_pretrained(config.pretrained).folder, _library()
+    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    with _quiet():
+        try:
+            theirs = library.AutoConfig.from_pretrained(folder, **local)
+            _check_context(config, theirs)
+            _set_dropout(theirs, config.dropout)
+            if config.weights == "random":
+                inner = library.AutoModelForCausalLM.from_config(theirs, dtype=torch.float32, trust_remote_code=False)
+            else:
+                inner, report = library.AutoModelForCausalLM.from_pretrained(
+                    folder, config=theirs, dtype=torch.float32, use_safetensors=True, output_loading_info=True, **local
+                )
+                if missing := sorted(report["missing_keys"]):
+                    raise BadInput(f"{folder} lacks weights of its model: {', '.join(missing[:3])}")
+        except (CarryonError, torch.OutOfMemoryError, MemoryError):
+            raise
+        except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise Unsupported(f"transformers cannot load {folder} as a causal model: {reason[:200]}") from None
+    if config.lora is not None:
+        _add_adapter(inner, config.lora)
+    if not trains:
+        inner.requires_grad_(False)
+    return CausalModel(inner, config.context)
+
+
+def save_causal(model: CausalModel, run: Run, folder: Path) -> None:
+    """A Hugging Face folder of a trained model, its adapter merged into the weights; the model is used up by it."""
+    assert isinstance(run.config.model, PretrainedConfig)
+    if folder.exists():
+        raise PathExists(f"{folder} is already there: choose another path")
+    base = find_pretrained(run.config.model.pretrained)
+    _merge_adapter(model.inner)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch, _quiet():
+        made = Path(scratch) / "folder"
+        model.inner.save_pretrained(made)
+        for path in [base.folder / "tokenizer.json", *base.folder.glob("tokenizer_config.json")]:
+            shutil.copy(path, made / path.name)
+        write_whole(made / "README.md", tuned_card(run.path.name, run.config, evidence_of(run), base.card))
+        os.replace(made, folder)
+
+
+def _check_context(config: PretrainedConfig, theirs: Any) -> None:
+    sizes = theirs.get_text_config()
+    longest = getattr(sizes, "max_position_embeddings", None)
+    # Beyond its sliding window a row's padding would count as tokens.
+    window = getattr(sizes, "sliding_window", None) if getattr(sizes, "use_sliding_window", True) else None
+    limit = min((size for size in (longest, window) if size), default=config.context)
+    if config.context > limit:
+        raise BadConfig(f"{config.pretrained} looks at {limit} tokens at most: set model.context to that, or less")
+
+
+def _set_dropout(theirs: Any, dropout: float) -> None:
+    """Architectures name theirs differently: attention_dropout, resid_pdrop, …"""
+    for name, value in theirs.to_dict().items():
+        if "drop" in name and isinstance(value, int | float) and not isinstance(value, bool):
+            setattr(theirs, name, 0.0 if name == "layerdrop" else dropout)
+
+
+def _add_adapter(inner: nn.Module, lora: LoraConfig) -> None:
+    """Small trainable matrices beside the frozen ones."""
+    try:
+        peft = import_module("peft")
+    except ImportError:
+        raise MissingExtra("model.lora needs peft: pip install 'carryon[lora]'") from None
+    settings = peft.LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=list(lora.targets) or "all-linear",
+    )
+    with warnings.catch_warnings():
+        # GPT-2 keeps its matrices transposed: peft notices, does the right thing, and warns.
+        warnings.filterwarnings("ignore", message="fan_in_fan_out is set to")
+        try:
+            peft.inject_adapter_in_model(settings, inner)
+        except ValueError as error:
+            raise BadConfig(f"model.lora does not fit this model: {str(error).splitlines()[0][:200]}") from None
+
+
+def _merge_adapter(inner: nn.Module) -> None:
+    """Add what an adapter has learnt to the matrices beside it, and take it away."""
+    for name, module in list(inner.named_modules()):
+        if hasattr(module, "get_base_layer") and hasattr(module, "merge"):
+            module.merge()
+            parent, _, last = name.rpartition(".")
+            setattr(inner.get_submodule(parent), last, module.get_base_layer())
+    for name in ("peft_config", "_hf_peft_config_loaded"):
+        inner.__dict__.pop(name, None)
+
+
+def _library() -> Any:
+    """transformers, which takes two seconds to import and is not typed throughout."""
+    try:
+        return import_module("transformers")
+    except ImportError:
+        raise MissingExtra("pretrained models need transformers: pip install 'carryon[hf]'") from None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The library without its progress bars and remarks."""
+    logging = _library().utils.logging
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()
