@@ -20,6 +20,7 @@ from .noisy_scratchpad import NoisyScratchpad
 from .one_more_digit import OneMoreDigit
 from .other_operations import OtherOperations
 from .plain_vs_reverse import PlainVsReverse
+from .pretrained_finetuning import PretrainedFinetuning
 from .prompt_start import PromptStart
 from .sample_efficiency import SampleEfficiency
 from .sampling import Sampling
@@ -27,6 +28,7 @@ from .subtraction_steps import SubtractionSteps
 from .text_free_prompts import TextFreePrompts
 from .text_mixture import TextMixture
 from .token_cost import TokenCost
+from .tokenization import Tokenization
 from .unseen_digits import UnseenDigits
 from .unseen_numbers import UnseenNumbers
 from .wrapping import Wrapping
@@ -57,6 +59,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         TextMixture(),
         TextFreePrompts(),
         ModelScale(),
+        Tokenization(),
+        PretrainedFinetuning(),
         LengthGeneralization(),
         Lemmas(),
     )

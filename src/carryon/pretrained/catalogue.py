@@ -10,13 +10,14 @@ class Source:
 
     what: str
     licence: str
-    client: Literal["pip", "npm"]
+    client: Literal["pip", "npm", "none"]
+    """none: it is made here."""
     package: str
     member: str
     """The file's path inside the package."""
     size: int
     sha256: str
-    kind: Literal["gguf", "llama2.c"]
+    kind: Literal["gguf", "llama2.c", "tiny"]
 
 
 CATALOGUE = {
@@ -39,5 +40,15 @@ CATALOGUE = {
         size=61248745,
         sha256="597a6652b5e5c83334e54f8a65c7da4b1ddc547dc7eca3029218af86ac5a6df2",
         kind="llama2.c",
+    ),
+    "tiny": Source(
+        what="a Llama of 2 layers of random numbers, made here, that has learnt nothing: for trying things out",
+        licence="MIT",
+        client="none",
+        package="carryon",
+        member="pretrained/tiny.py",
+        size=0,
+        sha256="",
+        kind="tiny",
     ),
 }

