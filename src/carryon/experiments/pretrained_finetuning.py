@@ -27,6 +27,7 @@ CONTEXTS = {LARGE: 512, SMALL: 256}
 RATES = {(LARGE, "full"): 1e-4, (SMALL, "full"): 5e-4, (LARGE, "LoRA"): 1e-3}
 OPERATIONS = {"+": "add", "-": "subtract", "sin": "sine", "sqrt": "sqrt"}
 INTEGERS, FUNCTIONS = ("+", "-"), ("sin", "sqrt")
+NAMES = {"+": "Addition", "-": "Subtraction"}
 FUNCTION_FORMATS = ("plain", "detailed_scratchpad")
 EXAMPLES, EPOCHS, BATCH = 1_000, 4, 8
 ZERO, FEW = "zero-shot", "few-shot"
@@ -272,7 +273,7 @@ def _integer_items(measured: Measured, task: str, theirs: Mapping[str, Any]) -> 
         rows.append([f"{name} (paper)", *map(str, values)])
         points = [Point(format, value) for format, value in zip(FORMATS, values[1:], strict=True)]
         series.append(Series(f"{name} (paper)", points, "paper", "exact"))
-    title = f"{OPERATIONS[task].capitalize()} after 1,000 examples"
+    title = f"{NAMES[task]} after 1,000 examples"
     return [
         Figure(title, "format", "test accuracy (%)", series, bars=True),
         Table(f"{title} (%)", ("model", "before", *FORMATS), rows),
