@@ -118,6 +118,7 @@ def test_a_corpus_is_downloaded_and_checked(published, text_folder):
     assert path.read_bytes() == published["/input.txt"]
     assert read_corpus(SHAKESPEARE) == "To be,\n\nor not.\n"
     published["/input.txt"] = b"To be,\n\nor what?\n"
+    assert get_corpus(SHAKESPEARE) == path  # it is there: nothing is downloaded
     path.unlink()
     with pytest.raises(MissingExtra, match=r"cannot be had here \(what came is not the corpus .* --from FILE"):
         get_corpus(SHAKESPEARE)
