@@ -895,6 +895,7 @@ def test_a_full_report_has_no_gaps(experiment):
 
 GAPS = {
     "sample_efficiency": {"20,000", "40,000"},  # scratchpads are not trained on so many
+    "prompt_start": {"detailed_scratchpad"},  # three of them do not fit the context
     "unseen_numbers": {"plain", "reverse"},  # nothing hidden, or hidden otherwise than the paper did
     "noisy_scratchpad": {"add"},  # tier fast draws some curves only in part
 }

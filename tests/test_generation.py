@@ -6,7 +6,7 @@ from carryon.config import ModelConfig
 from carryon.errors import BadConfig, UnknownCharacter
 from carryon.formats import Texts
 from carryon.generation import Completer, perplexity, token_probabilities
-from carryon.model import Decoder
+from carryon.model import Decoder, LanguageModel
 from carryon.tokenizers import Characters
 
 torch.set_num_threads(1)
@@ -157,3 +157,58 @@ def test_perplexity_is_exp_of_the_mean_loss(model):
     assert perplexity(model, tokens) == pytest.approx(float(np.exp(np.mean(losses))), rel=1e-4)
     with pytest.raises(BadConfig):
         perplexity(model, tokens[:1])
+
+
+class Oracle(LanguageModel):
+    """Reads all that it is given, and goes on with the sum that stands last in it."""
+
+    def __init__(self, context):
+        super().__init__()
+        self.context, self.numbers_per_token, self.vocab_size = context, 2, TOKENIZER.vocab_size
+        self.anything = torch.nn.Parameter(torch.zeros(1))
+
+    def _next(self, text):
+        asked, equals, written = text.rpartition("=")
+        a, plus, b = asked.rpartition("\n")[2].partition("+")
+        answer = f"{int(a) + int(b)}\n" if equals and plus and a and b else "\n"
+        return answer[len(written)] if answer.startswith(written) and written != answer else "\n"
+
+    def forward(self, tokens_BT):
+        scores = torch.zeros(*tokens_BT.shape, self.vocab_size)
+        for row, ids in enumerate(tokens_BT.tolist()):
+            text = TOKENIZER.decode(np.array(ids))
+            for place in range(len(ids)):
+                scores[row, place, int(TOKENIZER.encode(self._next(text[: place + 1]))[0])] = 1
+        return scores
+
+    @property
+    def num_parameters(self):
+        return 0
+
+    def new_cache(self, batch, length, device, dtype):
+        class Nothing:
+            def keep(self, rows): ...
+
+        return Nothing()
+
+    def first_scores(self, tokens_BT, lengths_B, cache):
+        return self(tokens_BT)[torch.arange(len(tokens_BT)), lengths_B - 1]
+
+    def next_scores(self, tokens_BS, at_B, cache):
+        return self(tokens_BS)[torch.arange(len(tokens_BS)), at_B]
+
+
+@pytest.mark.parametrize("examples", range(6))
+def test_a_prompt_that_is_cut_leaves_room_for_the_answer(examples):
+    """A context of 30 has room for two examples and a sum, but not for an answer behind them."""
+    prefix, answer = "12+34=46\n" * examples, "495\n"
+    completer = Completer(Oracle(30), TOKENIZER, lambda text: text.endswith("\n"), 6, crop=True)
+    assert completer([prefix + "128+367="]) == [answer]
+    assert completer.cropped == (examples > 1)  # 17 characters leave room for six more, 26 do not
+    texts = Texts.of([("128+367=", answer)])
+    assert completer.confirm(texts, prefix).tolist() == [examples <= 1]  # what is cut has to be written
+
+
+def test_answers_as_long_as_the_context_leave_a_quarter_to_the_prompt():
+    completer = Completer(Oracle(32), TOKENIZER, lambda text: text.endswith("\n"), 40, crop=True)
+    assert completer(["12+34=46\n" * 3 + "12+3="]) == ["15\n"]

@@ -63,7 +63,10 @@ class Completer:
             self._cache_bytes, rows = _CACHE_BYTES[self.device.type], _ROWS_AT_ONCE[self.device.type]
         self.batch_size = batch_size or rows
         self.crop = crop
-        """Cut prompts that leave no room from the left, as the paper's authors did, instead of refusing them."""
+        """Cut prompts that leave no room for an answer from the left, as the paper's authors did, instead of refusing
+        those that do not fit at all."""
+        self.cropped = 0
+        """How many were cut so far."""
         self.remember = remember
         """Keep the texts to confirm on the device: asking the same again, as training does, costs the pass alone."""
         self._remembered: dict[tuple[int, str], tuple[Texts, list[Draft]]] = {}
@@ -101,6 +104,8 @@ class Completer:
         # With byte pairs, rows are as long as their last token that counts.
         lengths = rows.mask_BT.shape[1] - rows.mask_BT[:, ::-1].argmax(axis=1)
         fits = (lengths <= self.model.context) & (new <= self.max_new_tokens)
+        if self.crop:
+            fits &= lengths - new <= self._longest_prompt()
         order = np.flatnonzero(fits)[np.argsort(lengths[fits], kind="stable")]
         drafts = []
         start = 0
@@ -134,16 +139,21 @@ class Completer:
         return completions
 
     def _fit(self, ids: Any, prompt: str) -> Any:
-        """A prompt with room behind it for at least one token."""
+        """A prompt with room behind it for at least one token; where prompts are cut, for a whole answer."""
         room = self.model.context - 1
         if not len(ids):
             raise BadConfig("a prompt needs at least one character")
+        if self.crop and len(ids) > (longest := self._longest_prompt()):
+            self.cropped += 1
+            return ids[-longest:]
         if len(ids) <= room:
             return ids
-        if self.crop:
-            return ids[-max(1, self.model.context - self.max_new_tokens) :]
         shown = prompt if len(prompt) <= 40 else f"{prompt[:37]}…"
         raise BadConfig(f"a prompt of {len(ids)} tokens does not fit the model's context of {room + 1}: {shown!r}")
+
+    def _longest_prompt(self) -> int:
+        """What is left of a prompt that is cut. Where answers take nearly all of the context, still a quarter of it."""
+        return max(1, self.model.context - self.max_new_tokens, self.model.context // 4)
 
     def _rows_that_fit(self, prompt_length: int) -> int:
         length = min(self.model.context, prompt_length + self.max_new_tokens)

@@ -88,6 +88,8 @@ def _work(config: Mapping[str, Any]) -> tuple[str, float]:
     train = {**TrainConfig().model_dump(), **config.get("train", {})}
     if "pretrained" in model:
         kind = "{pretrained}x{context}".format(**model) + " LoRA" * bool(model.get("lora"))
+        if train["packing"] == "rows":  # as wide as their examples, whatever the context
+            kind += f" {config.get('data', {}).get('format', {}).get('name')}"
     else:
         kind = "{layers}x{width}x{context}".format(**model)
     return kind, float(train["steps"] * train["batch_size"] * model["context"])
@@ -139,7 +141,7 @@ class Plan:
 
     def _kind(self, task: Task) -> tuple[str, float]:
         if isinstance(task.run, RunConfig):
-            return _work(task.run.model_dump(include={"model", "train"}))
+            return _work(task.run.model_dump(include={"data", "model", "train"}))
         return self.by_key[task.key][0].experiment, 1.0
 
     def name_of(self, task: Task) -> str:

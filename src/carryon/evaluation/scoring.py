@@ -142,6 +142,7 @@ def _count(
                     "question": sheet.problems[index].question,
                     "answer": example.answer,
                     "read": answer,
+                    **({"after": name} if name else {}),
                     "prompt": example.prompt,
                     "completion": completion,
                 }

@@ -2,7 +2,8 @@
 
 Not in the paper. There, plain's prompt is given at position 0, bare; but training windows are cut at random places, so
 that what stands there is mostly the rest of an example: "20+690=" is likelier the end of "520+690=" than a sum of its
-own. Ours: every format, bare, after a newline, and after one or three training examples; and by the operands' lengths.
+own. Ours: every format, bare, after a newline, and after one or three training examples (three detailed ones do not fit
+the context); and by the operands' lengths.
 """
 
 from ..config import EvaluationConfig
@@ -75,9 +76,16 @@ class PromptStart(Experiment):
     )
 
     def cases(self, tier: Tier) -> list[Case]:
-        questions = [Question(ask(tier, config), {"start": start}) for start, config in STARTS.items()]
         return [
-            Case({"format": format}, make_run(tier, addition(format, size), steps=detailed_steps(format)), questions)
+            Case(
+                {"format": format},
+                make_run(tier, addition(format, size), steps=detailed_steps(format)),
+                [
+                    Question(ask(tier, config), {"start": start})
+                    for start, config in STARTS.items()
+                    if (format, start) != ("detailed_scratchpad", "3 examples")
+                ],
+            )
             for format, size in few(tier, tuple(FORMATS.items()), 3)
         ]
 
@@ -86,7 +94,7 @@ class PromptStart(Experiment):
         stats = {(f, s): measured.stat(format=f, start=s) for f in formats for s in STARTS}
         series = [Series(s, [stat.point(f) for f in formats if (stat := stats[f, s])]) for s in STARTS]
         rows = [[f, f"{FORMATS[f]:,}", *(cell(stats[f, s]) for s in STARTS)] for f in formats]
-        note = "The paper asked bare prompts only. Three detailed examples do not fit the context: cut from the left."
+        note = "The paper asked bare prompts only. Three detailed examples and an answer do not fit the context."
         by_length = [
             [f, lengths, *(cell(measured.stat(share("lengths", lengths), format=f, start=s)) for s in STARTS)]
             for f in UNMARKED

@@ -80,6 +80,7 @@ class Exam:
             found = evaluate_corrupted(self.problems, self._format, self._complete, question.corrupt, question.seed)
             return found, None
         parts = slices_of(self._part, question.digit_apart) if slices else None
+        self._complete.cropped = 0
         report = score(
             self._sheets,
             self._complete,
@@ -88,7 +89,10 @@ class Exam:
             slices=parts,
             tick=tick,
         )
-        return report.as_dict(), report
+        found = report.as_dict()
+        if self._complete.cropped:
+            found["cropped"] = self._complete.cropped
+        return found, report
 
 
 class Reading:
