@@ -6,14 +6,15 @@ from typing import Any
 
 from ..config import EvaluationConfig, TextPromptName, choices
 from .base import Question, Tier
-from .measured import Metric
+from .measured import SAMPLED_AT_08, Metric
 from .protocols import ask, few
 
 SHOTS = (1, 2, 3)
 SETS = 5
-"""Fixed sets of examples for each number of shots; "few-shot" is the mean over all of them."""
+"""Sets of examples for each number of shots, drawn from the run's own training set; few-shot is the mean over all."""
 TEXT_KINDS: tuple[TextPromptName, ...] = choices(TextPromptName)  # type: ignore[assignment]
-ZERO_SHOT, TEXT, NOISY = "zero-shot", "text", "noisy"
+ZERO_SHOT, SAME, TEXT, NOISY = "zero-shot", "zero-shot, same problems", "text", "noisy"
+"""SAME: the problems that are asked after prompts, asked bare. Two accuracies differ by their problems, too."""
 
 
 def shot(count: int) -> str:
@@ -27,13 +28,18 @@ def prompted(
 
     `zero` and `limit`: how many problems are asked bare, and after each prompt.
     """
-    asked = {ZERO_SHOT: EvaluationConfig(part=part, limit=zero)}
+    asked = {ZERO_SHOT: EvaluationConfig(part=part, limit=zero), SAME: EvaluationConfig(part=part, limit=limit)}
     for count in few(tier, SHOTS, 2):
         asked[shot(count)] = EvaluationConfig(part=part, limit=limit, examples=count, sets=SETS)
     if noisy:
         asked[NOISY] = EvaluationConfig(part=part, limit=limit, examples=3, sets=SETS, wrong_examples=True)
     asked[TEXT] = EvaluationConfig(part=part, limit=limit, text_prompts=few(tier, TEXT_KINDS, 2))
-    return [Question(ask(tier, config), {**settings, "prompt": prompt}) for prompt, config in asked.items()]
+    questions = [Question(ask(tier, config), {**settings, "prompt": prompt}) for prompt, config in asked.items()]
+    if tier == "paper":  # as the authors asked after prompts
+        for prompt in (shot(1), TEXT):
+            sampled = asked[prompt].model_copy(update={"temperature": 0.8})
+            questions.append(Question(sampled, {**settings, "prompt": prompt, "decoding": SAMPLED_AT_08}))
+    return questions
 
 
 def after(kind: str) -> Metric:
