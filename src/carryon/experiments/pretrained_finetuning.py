@@ -5,8 +5,8 @@ The paper (tabs gpt3_addition, gpt3_subtraction, gpt3_sine_sqrt): Davinci, Curie
 problems asked bare, before and after. No code was released, and the models are gone. Ours: the same strings, examples,
 epochs and loss with two models that come inside packages: SmolLM2-135M-Instruct, widened from 4 bits, so not quite the
 published weights, and stories15M, which has read children's stories only. Eight examples a step; learning rates were
-chosen on the validation set. Beside: after three examples, before and after fine-tuning; LoRA; and the same model from
-random weights.
+chosen on the validation set. Beside: after three examples, before and after fine-tuning; LoRA; the same model from
+random weights, for the same four epochs; and NanoGPT from scratch on as many sums, for as long as it needs.
 """
 
 from collections.abc import Mapping
@@ -18,19 +18,21 @@ from ..reports import Figure, Point, Series, Table
 from .base import Case, Experiment, Question, Tier
 from .claims import INF, Claim
 from .measured import Measured, share
-from .protocols import FORMATS, ask, few, small
+from .prompting import SAME, SETS, ZERO_SHOT
+from .protocols import FORMATS, addition, ask, detailed_steps, few, make_run, small
 from .showing import cell
 
 MODELS = {"SmolLM2-135M": "smollm2-135m-instruct", "stories15M": "stories15m"}
 LARGE, SMALL = MODELS
-CONTEXTS = {LARGE: 512, SMALL: 256}
+CONTEXTS = {LARGE: 1024, SMALL: 256}
+NANOGPT = "NanoGPT"
 RATES = {(LARGE, "full"): 1e-4, (SMALL, "full"): 5e-4, (LARGE, "LoRA"): 1e-3}
 OPERATIONS = {"+": "add", "-": "subtract", "sin": "sine", "sqrt": "sqrt"}
 INTEGERS, FUNCTIONS = ("+", "-"), ("sin", "sqrt")
 NAMES = {"+": "Addition", "-": "Subtraction"}
 FUNCTION_FORMATS = ("plain", "detailed_scratchpad")
 EXAMPLES, EPOCHS, BATCH = 1_000, 4, 8
-ZERO, FEW = "zero-shot", "few-shot"
+FEW = "few-shot"
 TOLERANCES = {"0": "0", "5e-4": "0.0005", "5e-3": "0.005"}
 """As evaluations and as the paper write them."""
 
@@ -79,12 +81,12 @@ def finetuning(
     )
 
 
-def asked(tier: Tier) -> list[Question]:
-    """Bare, and after three examples, five sets of them."""
-    return [
-        Question(ask(tier, EvaluationConfig()), {"prompt": ZERO}),
-        Question(ask(tier, EvaluationConfig(limit=100, examples=3, sets=5)), {"prompt": FEW}),
-    ]
+def asked(tier: Tier, examples: bool = True) -> list[Question]:
+    """Bare, and after three examples, five sets of them; stories15M has no room for three detailed ones."""
+    questions = {ZERO_SHOT: EvaluationConfig()}
+    if examples:
+        questions |= {SAME: EvaluationConfig(limit=200), FEW: EvaluationConfig(limit=200, examples=3, sets=SETS)}
+    return [Question(ask(tier, config), {"prompt": prompt}) for prompt, config in questions.items()]
 
 
 class PretrainedFinetuning(Experiment):
@@ -95,8 +97,8 @@ class PretrainedFinetuning(Experiment):
         Claim(
             "unable before",
             "Before fine-tuning, asked bare, the models cannot add or subtract.",
-            lambda m: max(m.mean(model=LARGE, task=task, method="none", prompt=ZERO) for task in INTEGERS),
-            "SmolLM2 as it came, better of + and -, zero-shot",
+            lambda m: max(m.mean(model=LARGE, task=task, method="none", prompt=ZERO_SHOT) for task in INTEGERS),
+            "SmolLM2 as it came, better of + and -, zero-shot, where an answer without its end mark is wrong",
             (0, 5),
             (5, 20),
             "hardly",
@@ -105,11 +107,8 @@ class PretrainedFinetuning(Experiment):
         Claim(
             "examples help before",
             "Before fine-tuning, examples in front help.",
-            lambda m: (
-                m.mean(model=LARGE, task="+", method="none", prompt=FEW)
-                - m.mean(model=LARGE, task="+", method="none", prompt=ZERO)
-            ),
-            "SmolLM2 as it came, +, few-shot minus zero-shot",
+            lambda m: _gain(m, method="none"),
+            "SmolLM2 as it came, +, few-shot minus zero-shot on the same problems",
             (3, INF),
             (0.5, 3),
             "by little",
@@ -120,6 +119,16 @@ class PretrainedFinetuning(Experiment):
             "With 1,000 examples the detailed scratchpad is by far the best for addition.",
             lambda m: _tuned(m, "+", "detailed_scratchpad") - max(_tuned(m, "+", format) for format in FORMATS[:-1]),
             "SmolLM2, +, detailed minus the best other format",
+            (10, INF),
+            (0, 10),
+            "by less",
+            " points",
+        ),
+        Claim(
+            "detailed is best for subtraction",
+            "With 1,000 examples the detailed scratchpad is by far the best for subtraction, too.",
+            lambda m: _tuned(m, "-", "detailed_scratchpad") - max(_tuned(m, "-", format) for format in FORMATS[:-1]),
+            "SmolLM2, -, detailed minus the best other format",
             (10, INF),
             (0, 10),
             "by less",
@@ -163,7 +172,7 @@ class PretrainedFinetuning(Experiment):
             "too few for functions",
             "1,000 examples are too few for exact sines and square roots.",
             lambda m: max(
-                m.mean(share("tolerance", "0"), model=LARGE, task=task, format=f, method="full", prompt=ZERO)
+                m.mean(share("tolerance", "0"), model=LARGE, task=task, format=f, method="full", prompt=ZERO_SHOT)
                 for task in FUNCTIONS
                 for f in FUNCTION_FORMATS
             ),
@@ -175,30 +184,24 @@ class PretrainedFinetuning(Experiment):
         ),
         Claim(
             "pretraining helps",
-            "A pretrained model gets more from 1,000 examples than one from scratch.",
-            lambda m: (
-                _tuned(m, "+", "detailed_scratchpad")
-                - m.mean(
-                    model=LARGE, task="+", format="detailed_scratchpad", method="full", weights="random", prompt=ZERO
-                )
+            "With 1,000 examples a pretrained model does better than NanoGPT from scratch.",
+            lambda m: sum(
+                _tuned(m, "+", format) - m.mean(model=NANOGPT, task="+", format=format, prompt=ZERO_SHOT) >= 2
+                for format in FORMATS
             ),
-            "SmolLM2, +, detailed, pretrained minus random weights",
-            (10, INF),
-            (2, 10),
-            "a little more",
-            " points",
+            "formats of the four in which SmolLM2 is better at + by two points or more",
+            (4, 4),
+            (1, 3),
+            "not in every format",
         ),
         Claim(
-            "examples do not help after",
-            "After fine-tuning on single examples, examples in front no longer help.",
-            lambda m: (
-                m.mean(model=LARGE, task="+", format="plain", method="full", weights="pretrained", prompt=FEW)
-                - _tuned(m, "+", "plain")
-            ),
-            "SmolLM2, +, plain, few-shot minus zero-shot after fine-tuning",
-            (-INF, 1),
-            (1, 5),
-            "they help a little",
+            "examples help less after",
+            "After fine-tuning on single examples, examples in front help less than before.",
+            lambda m: _gain(m, method="full", format="plain", weights="pretrained") - _gain(m, method="none"),
+            "SmolLM2, +, plain, few-shot minus zero-shot, after minus before fine-tuning",
+            (-INF, 0),
+            (0, 3),
+            "as much as before",
             " points",
         ),
     )
@@ -219,11 +222,14 @@ class PretrainedFinetuning(Experiment):
             Case(
                 {"model": model, "task": task, "format": format, "method": method, "weights": weights},
                 finetuning(tier, model, task, format, method, weights),
-                asked(tier),
+                asked(tier, examples=(model, format) != (SMALL, "detailed_scratchpad")),
                 history=True,
             )
             for model, task, format, method, weights in cells
         ]
+        for format in few(tier, FORMATS):
+            scratch = make_run(tier, addition(format, EXAMPLES), steps=detailed_steps(format))
+            cases.append(Case({"model": NANOGPT, "task": "+", "format": format}, scratch, asked(tier, examples=False)))
         for model in few(tier, tuple(MODELS)):
             for task in few(tier, tuple(OPERATIONS) if model == LARGE else INTEGERS):
                 settings = {"model": model, "task": task, "method": "none"}
@@ -235,19 +241,26 @@ class PretrainedFinetuning(Experiment):
         for task, label in zip(INTEGERS, self.paper, strict=False):
             items += _integer_items(measured, task, table(label))
         items.append(_functions(measured, table(self.paper[2])))
+        prompts = (ZERO_SHOT, SAME, FEW)
         rows = [
-            [model, task, format, method, weights, *(cell(measured.stat(**s, prompt=p)) for p in (ZERO, FEW))]
+            [model, task, format, method, weights, *(cell(measured.stat(**s, prompt=p)) for p in prompts)]
             for s in _settings(measured)
             for model, task, format, method, weights in [tuple(map(str, s.values()))]
         ]
-        columns = ("model", "task", "format", "trained", "weights", ZERO, FEW)
-        note = "Few-shot: after three examples, five sets, 100 problems each. LoRA: rank 16 on every linear layer."
+        columns = ("model", "task", "format", "trained", "weights", *prompts)
+        note = "Few-shot: after three examples, five sets, 200 problems each. LoRA: rank 16 on every linear layer."
         items.append(Table("After three examples, and otherwise trained (%)", columns, rows, note))
         return items
 
 
+def _gain(measured: Measured, **settings: str) -> float:
+    """What examples in front add to addition, on the same problems."""
+    few, zero = (measured.mean(model=LARGE, task="+", **settings, prompt=prompt) for prompt in (FEW, SAME))
+    return few - zero
+
+
 def _tuned(measured: Measured, task: str, format: str) -> float:
-    return measured.mean(model=LARGE, task=task, format=format, method="full", weights="pretrained", prompt=ZERO)
+    return measured.mean(model=LARGE, task=task, format=format, method="full", weights="pretrained", prompt=ZERO_SHOT)
 
 
 def _settings(measured: Measured) -> list[dict[str, Any]]:
@@ -260,15 +273,18 @@ def _settings(measured: Measured) -> list[dict[str, Any]]:
 def _integer_items(measured: Measured, task: str, theirs: Mapping[str, Any]) -> list[Figure | Table]:
     rows, series = [], []
     for model in MODELS:
-        before = measured.stat(model=model, task=task, method="none", prompt=ZERO)
+        before = measured.stat(model=model, task=task, method="none", prompt=ZERO_SHOT)
         after = {
             format: measured.stat(
-                model=model, task=task, format=format, method="full", weights="pretrained", prompt=ZERO
+                model=model, task=task, format=format, method="full", weights="pretrained", prompt=ZERO_SHOT
             )
             for format in FORMATS
         }
         rows.append([model, cell(before), *map(cell, after.values())])
         series.append(Series(model, [stat.point(format) for format, stat in after.items() if stat]))
+    if task == "+":
+        scratch = [measured.stat(model=NANOGPT, task=task, format=format, prompt=ZERO_SHOT) for format in FORMATS]
+        rows.append([f"{NANOGPT} from scratch", "0", *map(cell, scratch)])
     for name, *values in theirs["rows"]:
         rows.append([f"{name} (paper)", *map(str, values)])
         points = [Point(format, value) for format, value in zip(FORMATS, values[1:], strict=True)]
@@ -286,9 +302,9 @@ def _functions(measured: Measured, theirs: Mapping[str, Any]) -> Table:
         cells = []
         for task in FUNCTIONS:
             metric = share("tolerance", ours)
-            cells.append(cell(measured.stat(metric, model=LARGE, task=task, method="none", prompt=ZERO)))
+            cells.append(cell(measured.stat(metric, model=LARGE, task=task, method="none", prompt=ZERO_SHOT)))
             for format in FUNCTION_FORMATS:
-                settings = {"model": LARGE, "task": task, "format": format, "method": "full", "prompt": ZERO}
+                settings = {"model": LARGE, "task": task, "format": format, "method": "full", "prompt": ZERO_SHOT}
                 cells.append(cell(measured.stat(metric, **settings)))
         rows.append([LARGE, within, *cells])
     rows += [[f"{name} (paper)", *map(str, values)] for name, *values in theirs["rows"]]
