@@ -19,6 +19,7 @@ from carryon.evaluation import TEXT_PROMPTS, describe, text_prompt
 from carryon.formats import Example
 from carryon.generation import perplexity
 from carryon.recipes import load_recipe
+from carryon.runs import find_run
 from carryon.training import load_model, make_exam, train
 
 SHAKESPEARE = "tinyshakespeare"
@@ -61,7 +62,12 @@ def test_a_file_is_kept_under_a_name_that_stands_for_its_bytes(tmp_path, text_fo
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b"", "holds no text"), (b" \n\n", "holds no text"), (b"caf\xe9", "not UTF-8: .* at byte 3")],
+    [
+        (b"", "holds no text"),
+        (b" \n\n", "holds no text"),
+        (b"a\0b", "zero bytes"),
+        (b"caf\xe9", "not UTF-8: .* at byte 3"),
+    ],
 )
 def test_what_is_no_text_is_refused(tmp_path, content, says):
     (tmp_path / "file.txt").write_bytes(content)
@@ -81,8 +87,18 @@ def test_a_corpus_that_is_not_here_says_how_to_get_it():
         read_corpus(SHAKESPEARE)
     with pytest.raises(UnknownName, match="did you mean 'tinyshakespeare'"):
         read_corpus("tinyshakespear")
-    with pytest.raises(MissingExtra, match="name the file itself"):
+    with pytest.raises(MissingExtra, match="'carryon text add FILE' puts it there again"):
         read_corpus("letters@0123456789")
+    with pytest.raises(BadInput, match=r"there is no file letters\.txt"):
+        read_corpus("letters.txt")
+
+
+def test_windows_files_and_files_of_another_name_are_the_same_text(tmp_path, text_folder):
+    (tmp_path / "windows.txt").write_bytes(b"\xef\xbb\xbfOne.\r\n\r\nTwo.\r\n")
+    name = keep_corpus(tmp_path / "windows.txt")
+    assert read_corpus(name) == "One.\n\nTwo.\n"
+    (text_folder / f"{name}.txt").rename(text_folder / f"renamed@{name.rpartition('@')[2]}.txt")
+    assert read_corpus(name) == "One.\n\nTwo.\n"
 
 
 @pytest.fixture
@@ -314,6 +330,32 @@ def test_what_does_not_go_together_is_said():
         text_prompt("long outside", 5)
 
 
+def test_a_question_about_text_has_no_problems():
+    assert EvaluationConfig(problems="text", temperature=1.0)
+    with pytest.raises(ValueError, match="examples, limit cannot go with text"):
+        EvaluationConfig(problems="text", limit=5, examples=2)
+    with pytest.raises(ValueError, match="wrong_examples needs examples"):
+        EvaluationConfig(wrong_examples=True)
+
+
+def test_sums_that_stand_in_the_text_are_counted(tmp_path):
+    held = make_dataset(DataConfig(format="plain", num_test=30, num_validation=10, num_examples=200))
+    sums = [problem.question for problem in held.problems("test")][:7]
+    speeches = [f"MASTER:\nWhat is {question}, I ask, in ${n}?" for n, question in enumerate(sums * 4)]
+    (tmp_path / "exam.txt").write_text("\n\n".join(speeches))
+    text = TextConfig(corpus=keep_corpus(tmp_path / "exam.txt"))
+    run = train(config().model_copy(update={"text": text, "evaluations": ()}), tmp_path, device="cpu")
+    assert run.read_result()["test_problems_in_text"] == 14  # seven, plain and detailed
+    assert "$" in load_model(run, "cpu")[1].vocabulary  # only tiny Shakespeare has a $ too many
+
+
+def test_what_cannot_begin_leaves_nothing_behind(tmp_path):
+    for text in (TextConfig(), TextConfig(corpus="letters@0123456789")):
+        with pytest.raises(MissingExtra):
+            train(config(evaluations=()).model_copy(update={"text": text}), tmp_path / "runs", device="cpu")
+    assert not list((tmp_path / "runs").iterdir())
+
+
 def test_a_recipe_may_name_a_file(tmp_path):
     (tmp_path / "speeches.txt").write_text(SPEECHES)
     found = load_recipe("paper-plain", [f"text.corpus={tmp_path / 'speeches.txt'}"])
@@ -342,3 +384,21 @@ def test_a_question_with_prompts_reads_well():
     assert describe(EvaluationConfig(examples=2, sets=5)) == "the test set, after 2 examples (5 sets), greedy"
     assert describe(EvaluationConfig(problems="text")) == "the text held out"
     assert len(describe(EvaluationConfig(prefix="x" * 500))) < 80
+
+
+def test_a_problem_is_asked_as_its_own_data_set_writes_it(tmp_path):
+    few = {"num_examples": 50, "num_test": 10, "num_validation": 5}
+    both = config(evaluations=()).model_copy(
+        update={
+            "data": DataConfig(format="detailed_scratchpad", **few),
+            "mix": (DataConfig(operation="subtract", format="plain", **few),),
+            "text": None,
+            "name": "both",
+        }
+    )
+    train(both, tmp_path, device="cpu")
+    train(both.model_copy(update={"name": "both-and-more"}), tmp_path, device="cpu")
+    found = find_run("both", tmp_path)  # the whole name, though another begins with it
+    assert found.config.name == "both"
+    result = CliRunner().invoke(app, ["ask", "both", "5-2", "--runs", str(tmp_path)], catch_exceptions=False)
+    assert "it was given '5-2='" in result.output

@@ -59,6 +59,10 @@ class Run:
     def is_done(self) -> bool:
         return (self.path / "result.json").exists()
 
+    def discard(self) -> None:
+        """Remove the folder, with all that is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
     def start_again(self) -> None:
         """Forget that it was done, how far it had come, and what its old weights answered."""
         (self.path / "result.json").unlink(missing_ok=True)
@@ -179,9 +183,8 @@ def find_run(name: str, root: Path) -> Run:
     if (Path(name) / "config.json").is_file():
         return Run.open(Path(name))
     folders = run_folders(root)
-    found = [
-        f for f in folders if f.name == name or f.name.startswith(name) or f.name.rpartition("-")[2].startswith(name)
-    ]
+    exact = [f for f in folders if name in (f.name, *f.name.rpartition("-")[::2])]
+    found = exact or [f for f in folders if f.name.startswith(name) or f.name.rpartition("-")[2].startswith(name)]
     if len(found) == 1:
         return Run.open(found[0])
     if found:

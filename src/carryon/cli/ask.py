@@ -8,6 +8,7 @@ import typer
 from .train import RUNS
 
 if TYPE_CHECKING:
+    from ..config import DataConfig
     from ..operations import Problem
     from ..runs import Run
 
@@ -42,7 +43,8 @@ def ask(
             {"question": problem.question, "written": written, "read": read, "answer": problem.answer, "tokens": rows}
         )
         return
-    print(f"{problem.question} = {read}  ({'right' if right else f'wrong: it is {problem.answer}'})")
+    shown = "no answer" if read is None else read
+    print(f"{problem.question} = {shown}  ({'right' if right else f'wrong: it is {problem.answer}'})")
     print(f"it was given {_prompt(found, problem)!r} and wrote {written!r}")
     for row in rows if tokens else []:
         others = "  ".join(f"{token!r} {chance:.1%}" for token, chance in row["likeliest"] if token != row["token"])
@@ -55,7 +57,7 @@ def answer(run: "Run", problem: "Problem", device: str) -> tuple[str, str | None
     from ..generation import Completer
     from ..training import load_model
 
-    format = make_format(run.config.data.format, run.config.seed)
+    format = make_format(_data_of(run, problem).format, run.config.seed)
     example = format.write(problem)
     model, tokenizer = load_model(run, device)
     longest = len(example.completion)
@@ -66,7 +68,13 @@ def answer(run: "Run", problem: "Problem", device: str) -> tuple[str, str | None
 def _prompt(run: "Run", problem: "Problem") -> str:
     from ..formats import make_format
 
-    return make_format(run.config.data.format, run.config.seed).write(problem).prompt
+    return make_format(_data_of(run, problem).format, run.config.seed).write(problem).prompt
+
+
+def _data_of(run: "Run", problem: "Problem") -> "DataConfig":
+    """The data set of several that has problems of this kind."""
+    config = run.config
+    return next((data for data in config.parts if data.operation == problem.operation.name), config.data)
 
 
 def _probabilities(run: "Run", problem: "Problem", written: str, device: str) -> list[dict[str, Any]]:

@@ -42,13 +42,17 @@ def evaluate(
     Example: carryon evaluate quickstart --exhaustive --failures failures.jsonl
     """
     from ..config import EvaluationConfig, load
-    from ..errors import PathExists
+    from ..errors import BadInput, PathExists
     from ..evaluation import describe
     from ..evaluation import text_prompt as read_text_prompt
     from ..runs import find_run
     from .output import print_json
     from .scores import print_scores
 
+    if exhaustive and split != "test":
+        raise BadInput(f"--exhaustive asks every problem there is, --split {split} some: leave one out")
+    if failures is not None and split == "text":
+        raise BadInput("--failures goes with problems: there are none in --split text")
     found = find_run(run, runs)
     if text_prompt is not None:
         prefix = read_text_prompt(text_prompt, example_set) + prefix

@@ -32,10 +32,15 @@ def add(file: Annotated[Path, typer.Argument(help="Any UTF-8 file, with blank li
 
     Example: carryon text add letters.txt
     """
-    from ..corpora import keep_corpus
+    from ..corpora import keep_corpus, read_file
+    from ..data import passages
+    from ..errors import BadInput
 
+    count = len(passages(read_file(file)))
+    if count < 2:
+        raise BadInput(f"{file} has no blank lines to cut it at: put some between its passages")
     name = keep_corpus(file)
-    print(f"kept as {name}: carryon train --set text.corpus={name} …")
+    print(f"kept as {name}, {count:,} passages: carryon train paper-plain --set text.corpus={name}")
 
 
 @app.command("list")
@@ -46,10 +51,15 @@ def list_() -> None:
     """
     from ..corpora import KNOWN, kept_corpora, read_corpus
     from ..data import passages
+    from ..errors import CarryonError
 
     kept = kept_corpora()
     for name in kept:
-        text = read_corpus(name)
+        try:
+            text = read_corpus(name)
+        except CarryonError as error:
+            print(f"{name}: {error}")
+            continue
         print(f"{name}: {len(text):,} characters, {len(set(text))} different, {len(passages(text)):,} passages")
     for name in KNOWN:
         if name not in kept:

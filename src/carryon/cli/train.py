@@ -11,6 +11,7 @@ import typer
 from .options import number
 
 if TYPE_CHECKING:
+    from ..config import RunConfig
     from ..runs import Run
 
 RUNS = Path("runs")
@@ -90,8 +91,10 @@ def print_result(run: "Run", result: Mapping[str, Any]) -> None:
     print(
         f"{run.path}: {result['steps']:,} steps in {result['training_seconds']:.1f} s on {result['device']} "
         f"({result['stopped']}); {result['parameters']:,} parameters{trained}, "
-        f"trained on {result['trained_on']:,} examples"
+        f"trained on {result['trained_on']:,} examples{_among(run.config)}"
     )
+    if result.get("test_problems_in_text"):
+        print(f"  {result['test_problems_in_text']:,} test problems occur in the text: they are not unseen")
     for name in result["evaluations"]:
         evaluation = run.read_evaluation(name)
         if evaluation is None:
@@ -111,6 +114,10 @@ def print_result(run: "Run", result: Mapping[str, Any]) -> None:
         )
         for part, (right, count) in evaluation["by"].get("slice", {}).items():
             print(f"    {part}: {percent(right, count)} ({right:,} of {count:,})")
+
+
+def _among(config: "RunConfig") -> str:
+    return f" among {config.text.corpus}" if config.text is not None and config.text.mixing != "none" else ""
 
 
 def _show_off(run: "Run", device: str) -> None:

@@ -68,12 +68,18 @@ class TextConfig(Config):
     """dialogue: a random number of examples between any two passages, as the paper says; blocks: some passages, then
     some of each kind of example, a hundred times, as the authors' data are; none: not trained on, its characters only
     join the vocabulary."""
-    leave_out: str = Field(default="$", max_length=200)
-    """Characters to leave out. Tiny Shakespeare has one `$`, a slip, and the paper's count of 80 is without it."""
+    leave_out: str | None = Field(default=None, max_length=200)
+    """Characters to leave out. None: of tiny Shakespeare its one `$`, a slip; the paper's count of 80 is without it."""
     characters: str = Field(default="", max_length=200)
     """More characters for the vocabulary."""
     held_out: float = Field(default=0.1, gt=0, lt=1)
     """Part of the text, its end, that perplexity is measured on."""
+
+    @property
+    def left_out(self) -> str:
+        if self.leave_out is not None:
+            return self.leave_out
+        return "$" if self.corpus == "tinyshakespeare" else ""
 
 
 def _name_alone(value: object) -> object:

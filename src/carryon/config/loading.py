@@ -56,6 +56,8 @@ def _explain(kind: type[Config], error: dict[str, Any]) -> str:
         case "extra_forbidden":
             known = list(table.model_fields)
             return f"unknown key {path}{did_you_mean(error['loc'][-1], known)}; choose from {', '.join(sorted(known))}"
+        case "model_type" if inner := _configs_in(_annotation(table, keys)):
+            return f"{path} is a table, not {given!r}: set {path}.{next(iter(inner[0].model_fields))}, say"
         case "value_error":
             return str(error["ctx"]["error"])
         case _:
@@ -79,6 +81,11 @@ def _follow(kind: type[Config], path: tuple[int | str, ...]) -> tuple[list[str],
             kinds = {found.__name__: found for found in _configs_in(field.annotation)}
             table = next(iter(kinds.values()), table)
     return keys, table
+
+
+def _annotation(table: type[Config], keys: list[str]) -> Any:
+    field = table.model_fields.get(keys[-1])
+    return table if field is None else field.annotation
 
 
 def _configs_in(annotation: Any) -> list[type[Config]]:

@@ -53,12 +53,16 @@ _KEPT = re.compile(r"[A-Za-z0-9._-]{1,60}@[0-9a-f]{10}")
 
 
 def read_corpus(name: str) -> str:
-    """The text of a corpus, line ends as they are; checked against what its name stands for."""
+    """The text of a corpus, its lines ended by newlines; checked against what its name stands for."""
     if name == SAMPLE:
         return (resources.files(__package__) / "sample.txt").read_text(encoding="utf-8")
     if name not in KNOWN and not _KEPT.fullmatch(name):
-        raise UnknownName("corpus", name, [*KNOWN, SAMPLE, "a file of your own"])
+        if "/" in name or "." in name:
+            raise BadInput(f"there is no file {name} to read as a corpus")
+        raise UnknownName("corpus", name, {*KNOWN, *kept_corpora()})
     path = text_folder() / f"{name}.txt"
+    if not path.is_file() and name not in KNOWN:  # the same bytes under another name will do
+        path = next(iter(text_folder().glob(f"*@{name.rpartition('@')[2]}.txt")), path)
     if path.is_file():
         content = _read(path)
         _check(name, content, str(path))
@@ -68,7 +72,7 @@ def read_corpus(name: str) -> str:
             f"the corpus {name} is not on this machine: 'carryon text get {name}' downloads it "
             f"({KNOWN[name].size / 1e6:.1f} MB), 'carryon text get {name} --from FILE' takes a copy you have"
         )
-    raise MissingExtra(f"the corpus {name} is not in {text_folder()}: name the file itself once more to keep it there")
+    raise MissingExtra(f"the corpus {name} is not in {text_folder()}: 'carryon text add FILE' puts it there again")
 
 
 def keep_corpus(path: Path, name: str | None = None) -> str:
@@ -76,14 +80,19 @@ def keep_corpus(path: Path, name: str | None = None) -> str:
 
     `name`: one that stands for known bytes, which the file has to have.
     """
+    read_file(path)
     content = _read(path)
-    _text(content, str(path))
     if name is None:
         stem = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-")[:60] or "text"
         name = f"{stem}@{hashlib.sha256(content).hexdigest()[:10]}"
     _check(name, content, str(path))
     _store(name, content)
     return name
+
+
+def read_file(path: Path) -> str:
+    """A file as the text of a corpus."""
+    return _text(_read(path), str(path))
 
 
 def get_corpus(name: str) -> Path:
@@ -148,11 +157,11 @@ def _check(name: str, content: bytes, where: str) -> None:
 
 def _text(content: bytes, where: str) -> str:
     try:
-        text = content.decode("utf-8")
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise BadInput(f"{where} is not UTF-8: {error.reason} at byte {error.start:,}") from None
-    if not text.strip():
-        raise BadInput(f"{where} holds no text")
+    if not text.strip() or "\0" in text:
+        raise BadInput(f"{where} holds no text" + (", but zero bytes" if "\0" in text else ""))
     return text
 
 

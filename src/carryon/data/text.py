@@ -6,6 +6,7 @@
 A passage is what stands between two blank lines: a speech, where the text is a play.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -32,7 +33,7 @@ def passages(text: str) -> list[str]:
 
 def split_text(config: TextConfig) -> SplitText:
     """The text to train on, and its end, which is held out; cut between two passages."""
-    left_out = dict.fromkeys(map(ord, config.leave_out))
+    left_out = dict.fromkeys(map(ord, config.left_out))
     pieces = passages(read_corpus(config.corpus).translate(left_out))
     if len(pieces) < 2:
         raise BadConfig(f"the corpus {config.corpus} has no blank lines to cut it at: put some between its passages")
@@ -40,6 +41,12 @@ def split_text(config: TextConfig) -> SplitText:
     cut = int(np.searchsorted(ends, (1 - config.held_out) * ends[-1], side="right"))
     cut = min(max(cut, 1), len(pieces) - 1)
     return SplitText("".join(pieces[:cut]), "".join(pieces[cut:]))
+
+
+def questions_in(text: str) -> set[str]:
+    """Whatever in a text looks like a problem: 128+367, 12-5, sin(0.5)."""
+    found = re.findall(r"[0-9]+[-+*x][0-9]+|(?:sin|sqrt)\([-0-9.]+\)", text)
+    return set(found)
 
 
 def characters_of(config: TextConfig) -> str:

@@ -68,5 +68,5 @@ def text_prompt(kind: str, number: int) -> str:
         raise UnknownName("kind of text prompt", kind, TEXT_PROMPTS)
     prompts = TEXT_PROMPTS[kind]
     if not 0 <= number < len(prompts):
-        raise UnknownName("text prompt", str(number), map(str, range(len(prompts))))
+        raise UnknownName("number of a text prompt (--example-set)", number, map(str, range(len(prompts))))
     return prompts[number] + _END

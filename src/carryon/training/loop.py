@@ -16,9 +16,9 @@ from typing import Any
 import torch
 
 from ..config import PretrainedConfig, RunConfig
-from ..data import SPLITS, Dataset, characters_of, make_dataset
+from ..data import SPLITS, Dataset, characters_of, make_dataset, questions_in, split_text
 from ..devices import describe_device
-from ..errors import BadRun
+from ..errors import BadRun, CarryonError
 from ..evaluation import describe
 from ..model import LanguageModel
 from ..origin import origin
@@ -54,23 +54,31 @@ def train(
     """
     display = display or Silent()
     with processes(device) as team:
+        is_new = not (root / config.folder).exists()
         run = Run.start(root, config)
         if run.is_done:
             return run
         with run.locked() if team.is_first else nullcontext(), clean_stop() as stopping:
             started = time.monotonic()
-            parts = [make_dataset(data, config.seed) for data in config.parts]
-            tokenizer = tokenizer_of(config, _texts(config, parts))
-            model = build_model(config, tokenizer, team.device)
-            if parent is not None:
-                load_weights(model, config, tokenizer, parent)
-            feed = make_feed(config, parts, tokenizer, team)
-            stepper = Stepper(config, model, feed, team, compile, display)
-            progress = Progress.resume(run, model, stepper) or Progress()
+            try:
+                parts = [make_dataset(data, config.seed) for data in config.parts]
+                tokenizer = tokenizer_of(config, _texts(config, parts))
+                model = build_model(config, tokenizer, team.device)
+                if parent is not None:
+                    load_weights(model, config, tokenizer, parent)
+                feed = make_feed(config, parts, tokenizer, team)
+                stepper = Stepper(config, model, feed, team, compile, display)
+                progress = Progress.resume(run, model, stepper) or Progress()
+                watch = Watch(config, parts, tokenizer, model, stepper.precision)
+            except CarryonError:
+                if is_new and team.is_first:  # what cannot begin leaves nothing behind
+                    run.discard()
+                raise
             if team.is_first:
                 run.write_origin(origin(**_torch_here(team.device), **_pretrained_here(config)))
                 run.forget_metrics_from(progress.step)
-            watch = Watch(config, parts, tokenizer, model, stepper.precision)
+                if in_text := test_problems_in_text(config, parts):
+                    display.say(f"{in_text:,} test problems occur in the text: they are not unseen")
 
             while True:
                 if progress.step % config.train.eval_every == 0 or progress.step == config.train.steps:
@@ -98,6 +106,14 @@ def train(
                 finish(run, config, progress, parts, tokenizer, model, stepper, time.monotonic() - started, display)
         team.wait()
     return run
+
+
+def test_problems_in_text(config: RunConfig, parts: Sequence[Dataset]) -> int:
+    """How many test problems the text that is trained on has, too."""
+    if config.text is None or config.text.mixing == "none":
+        return 0
+    asked = questions_in(split_text(config.text).train)
+    return sum(problem.question in asked for part in parts for problem in part.problems("test")) if asked else 0
 
 
 def _check_loss(row: Mapping[str, Any]) -> None:
@@ -151,6 +167,7 @@ def finish(
             "parameters": model.num_parameters,
             **({"trained_parameters": model.num_trained} if model.num_trained != model.num_parameters else {}),
             "trained_on": sum(part.size("train") for part in parts),
+            **({"test_problems_in_text": test_problems_in_text(config, parts)} if config.text is not None else {}),
             "device": describe_device(next(model.parameters()).device),
             "evaluations": {name: main_number(result) for name, result in results.items()},
         }
