@@ -738,16 +738,19 @@ def test_the_card_lists_planned_questions_first_and_tells_all_apart(made, tmp_pa
         EvaluationConfig(temperature=0.5),
         EvaluationConfig(temperature=0.5, top_k=2),
         EvaluationConfig(data=other),
+        EvaluationConfig(data=other.model_copy(update={"split_seed": 1})),
         EvaluationConfig(data=other.model_copy(update={"format": FormatConfig(name="reverse")}), prefix="\n"),
     ]
     for question in (*later, *planned):
         copy.write_evaluation(question.hash, result | {"config": question.model_dump(mode="json")})
     text = (export_huggingface(copy, tmp_path / "out") / "README.md").read_text()
     rows = [line.split(" | ")[0].removeprefix("| ") for line in text.partition("| asked |")[2].splitlines()[2:]]
-    rows = rows[: rows.index("")]
+    rows = [row for row in rows[: rows.index("")] if not row.startswith("– ")]
     assert rows[:2] == ["the train set, greedy, first 100 problems", "the test set, greedy"]
     assert rows[2:] == sorted(rows[2:])
-    assert len(set(rows)) == len(rows) == 11
+    assert len(set(rows)) == len(rows) == 12
+    same = EvaluationConfig(data=other)  # in words it is as the next one: then the hash tells them apart
+    assert f"the test set of 2-digit add, greedy, format plain ({same.hash})" in rows
     assert "the test set, greedy, first 1 problem" in rows
     assert "the test set, greedy, first 1,500 problems" in rows
     assert "the test set, after 2 examples, greedy, example set 3" in rows

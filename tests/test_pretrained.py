@@ -1049,6 +1049,13 @@ def test_the_card_of_a_fine_tuned_model_shows_what_happens(tiny_stories, tmp_pat
         assert "carryon import THIS_FOLDER" not in text
 
 
+def test_the_card_of_a_model_that_was_only_asked_does_not_call_it_trained(names_of, tmp_path):
+    run = train(tiny({"pretrained": names_of["gpt2"]}, steps=0), tmp_path, device="cpu")
+    text = (save_causal(load_model(run, "cpu")[0], run, tmp_path / "out") / "README.md").read_text()
+    assert f"{names_of['gpt2']}, as it was: this run only asked it." in text
+    assert "trained with carryon" not in text
+
+
 @pytest.mark.parametrize("part", ["tokenizer", "weights"])
 def test_an_export_that_differs_from_the_run_is_not_written(tiny_stories, tmp_path, monkeypatch, part):
     get_pretrained("stories15m", tiny_stories[0])

@@ -1,6 +1,7 @@
 """The model card of an exported run: what it is, how to ask it, and what is known about it."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -76,7 +77,9 @@ def tuned_card(
     sections = [
         _header(title, config, config.model.label, evidence["evaluations"]),
         f"# {title}\n",
-        f"{config.model.label}, {_trained(evidence['origin'])} {' and '.join(map(_data, config.parts))}.\n",
+        f"{config.model.label}, {_trained(evidence['origin'])} {' and '.join(map(_data, config.parts))}.\n"
+        if evidence["result"]["steps"] or config.parent is not None
+        else f"{config.model.label}, as it was: this run only asked it.\n",
         _text_mixed_in(config.text),
         f"It began as: {base.get('what')} (licence: {base.get('licence')}).\n",
         _use(shown, "", in_carryon, [] if stops else ends),
@@ -106,14 +109,18 @@ def _asked(
 ) -> list[tuple[str, Mapping[str, Any]]]:
     """Questions in words and what came of them: those the run was made with, as it lists them, then all others."""
     own = [question.hash for question in config.evaluations]
-    found = {key: (_label(load(EvaluationConfig, result["config"])), result) for key, result in evaluations.items()}
+    labels = {key: _label(load(EvaluationConfig, result["config"])) for key, result in evaluations.items()}
+    often = Counter(labels.values())
+    found = {
+        key: (label if often[label] == 1 else f"{label} ({key})", evaluations[key]) for key, label in labels.items()
+    }
     first = [found[key] for key in dict.fromkeys(own) if key in found]
     others = sorted((found[key] for key in found if key not in own), key=lambda asked: asked[0])
     return first if planned else first + others
 
 
 def _label(question: EvaluationConfig) -> str:
-    """A question in words that no other question has."""
+    """A question in words, with what else tells it from others like it."""
     more = []
     if question.limit is not None:
         more.append(f"first {question.limit:,} problem{'s' * (question.limit != 1)}")
