@@ -354,7 +354,10 @@ def test_a_vocabulary_can_be_named(tmp_path):
             {"model_type": "gpt_neox", "rope_parameters": {"partial_rotary_factor": 1.0, "rope_theta": 10_000.0}},
             "hidden_act 'gelu': this model has 'gelu_new'",
         ),
-        ({"model_type": "opt"}, "has the architecture 'opt'; those that fit ours are gpt2, gpt_neox"),
+        (
+            {"model_type": "opt"},
+            "has the architecture 'opt'; those that fit ours are gpt2, gpt_neox: 'carryon pretrained add NAME",
+        ),
     ],
 )
 def test_models_that_ours_cannot_be_are_refused_by_name(tmp_path, settings, says):
@@ -715,5 +718,84 @@ def test_questions_asked_later_are_in_the_next_export(made, tmp_path):
     result = next(iter(run.evaluations().values()))
     copy.write_evaluation(question.hash, result | {"config": question.model_dump(mode="json"), "right": 3, "count": 10})
     text = (export_huggingface(copy, tmp_path / "out") / "README.md").read_text()
-    assert "| the test set, after '\\n', greedy | 3 | 10 | 30.000% |" in text
-    assert text.count("exact_match") == 2
+    assert "| the test set, after '\\n', greedy, first 10 problems | 3 | 10 | 30.000% |" in text
+    assert text.count("exact_match") == 1  # the Hub is told of what was planned
+
+
+def test_the_card_lists_planned_questions_first_and_tells_all_apart(made, tmp_path):
+    run, _ = made("learned")
+    planned = (EvaluationConfig(problems="train", limit=100), EvaluationConfig())
+    config = run.config.model_copy(update={"evaluations": planned})
+    copy = Run(Path(shutil.copytree(run.path, tmp_path / run.path.name)), config)
+    result = next(iter(run.evaluations().values()))
+    other = DataConfig(digits=2, format=FormatConfig(name="plain"))
+    later = [
+        EvaluationConfig(limit=1),
+        EvaluationConfig(limit=1_500),
+        EvaluationConfig(examples=2, example_set=3),
+        EvaluationConfig(examples=2),
+        EvaluationConfig(temperature=0.5, seed=4),
+        EvaluationConfig(temperature=0.5),
+        EvaluationConfig(temperature=0.5, top_k=2),
+        EvaluationConfig(data=other),
+        EvaluationConfig(data=other.model_copy(update={"split_seed": 1})),
+        EvaluationConfig(data=other.model_copy(update={"format": FormatConfig(name="reverse")}), prefix="\n"),
+    ]
+    for question in (*later, *planned):
+        copy.write_evaluation(question.hash, result | {"config": question.model_dump(mode="json")})
+    text = (export_huggingface(copy, tmp_path / "out") / "README.md").read_text()
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in text.partition("| asked |")[2].splitlines()[2:]]
+    rows = [row for row in rows[: rows.index("")] if not row.startswith("– ")]
+    assert rows[:2] == ["the train set, greedy, first 100 problems", "the test set, greedy"]
+    assert rows[2:] == sorted(rows[2:])
+    assert len(set(rows)) == len(rows) == 12
+    same = EvaluationConfig(data=other)  # in words it is as the next one: then the hash tells them apart
+    assert f"the test set of 2-digit add, greedy, format plain ({same.hash})" in rows
+    assert "the test set, greedy, first 1 problem" in rows
+    assert "the test set, greedy, first 1,500 problems" in rows
+    assert "the test set, after 2 examples, greedy, example set 3" in rows
+    assert "the test set, sampled at 0.5, seed 4" in rows
+    header = yaml.safe_load(text.split("---\n")[1])
+    names = [found["dataset"]["name"] for found in header["model-index"][0]["results"]]
+    assert names == rows[:2]
+
+
+@pytest.mark.parametrize(
+    ("mixing", "says", "limit"),
+    [
+        ("dialogue", "trained on the text `sample` as well: a random number", "whatever it has learnt of the text"),
+        ("blocks", "trained on the text `sample` as well: some passages", "whatever it has learnt of the text"),
+        ("none", "not trained on text: the characters of the text `sample` only joined", "and nothing else"),
+    ],
+)
+def test_the_card_tells_of_text_that_was_mixed_in(tmp_path, mixing, says, limit):
+    settings = {
+        "data": {"digits": 2, "num_examples": 300, "num_test": 20, "num_validation": 10},
+        "text": {"corpus": "sample", "mixing": mixing, "held_out": 0.25},
+        "model": {"layers": 1, "heads": 1, "width": 16, "context": 64},
+        "train": {"steps": 2, "batch_size": 4},
+    }
+    with torch.enable_grad():
+        run = train(load(RunConfig, settings), tmp_path / "runs", device="cpu")
+    text = (export_huggingface(run, tmp_path / "out") / "README.md").read_text()
+    assert says in text
+    assert limit in text
+    assert ("nothing else" in text) == (mixing == "none")
+    assert ("The last 25% of the text was held out" in text) == (mixing != "none")
+    assert "| model | 1 layer, 1 head, width 16," in text
+
+
+def test_a_long_completion_that_is_wrong_is_clipped(tmp_path):
+    settings = {
+        "data": {"format": "detailed_scratchpad", "num_examples": 50, "num_test": 20, "num_validation": 10},
+        "model": {"layers": 1, "heads": 1, "width": 16, "context": 600},
+        "train": {"steps": 1, "batch_size": 4},
+    }
+    with torch.enable_grad():
+        run = train(load(RunConfig, settings), tmp_path / "runs", device="cpu")
+    text = (export_huggingface(run, tmp_path / "out") / "README.md").read_text()
+    written, more = re.search(
+        r'this way it writes (".*") and (\d+) characters more, which is not an answer', text
+    ).groups()
+    assert len(json.loads(written)) == 200
+    assert int(more) > 100

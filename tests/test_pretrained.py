@@ -1,10 +1,13 @@
 """Other people's models: got, widened, registered, trained, resumed and asked. All are tiny, none from a network."""
 
+import ast
+import contextlib
 import dataclasses
 import hashlib
 import io
 import json
 import math
+import re
 import shutil
 import struct
 import sys
@@ -24,7 +27,9 @@ from carryon.data import make_dataset, make_rows
 from carryon.errors import BadConfig, BadInput, CarryonError, MissingExtra, PathExists, UnknownName, Unsupported
 from carryon.formats import FORMATS, Texts
 from carryon.generation import Completer
+from carryon.interop import causal
 from carryon.interop.causal import CausalModel, load_causal, save_causal
+from carryon.interop.huggingface import import_huggingface
 from carryon.pretrained import (
     CATALOGUE,
     add_pretrained,
@@ -35,6 +40,7 @@ from carryon.pretrained import (
     llama2c,
 )
 from carryon.pretrained import gguf as our_gguf
+from carryon.pretrained.folders import make_card
 from carryon.pretrained.vocabulary import sentencepiece_tokenizer
 from carryon.recipes import load_recipe
 from carryon.runs import Run
@@ -204,15 +210,92 @@ def test_folders_that_cannot_be_used_are_refused(folders, tmp_path, models):
         find_pretrained("mine")
 
 
-def test_code_inside_a_folder_is_not_run(folders, tmp_path):
+def test_code_inside_a_folder_is_not_run(folders, tmp_path, models):
     folder = shutil.copytree(folders["llama"], tmp_path / "evil")
     config = json.loads((folder / "config.json").read_text())
     config |= {"model_type": "evil", "auto_map": {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"}}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "evil.py").write_text("raise SystemExit('code was executed')")
-    name = add_pretrained("evil", folder).name
+    with pytest.raises(Unsupported, match="needs code of its own"):
+        add_pretrained("evil", folder)
+    # Nor where a card vouches for it all the same.
+    make_card(shutil.copytree(folder, models / "evil"), what="evil", licence="none")
+    name = full_name("evil")
     with pytest.raises(Unsupported, match="cannot load"):
         load_causal(PretrainedConfig(pretrained=name, context=32))
+
+
+def test_folders_that_could_never_be_trained_are_not_registered(folders, tmp_path, models):
+    config = json.loads((folders["llama"] / "config.json").read_text())
+    whole = (folders["llama"] / "model.safetensors").read_bytes()
+    for number, (file, content, says) in enumerate(
+        [
+            ("config.json", b"{}", "names no model_type"),
+            ("config.json", json.dumps(config | {"model_type": "vit"}).encode(), "is a vit"),
+            ("model.safetensors", whole[:-100], "broken or not whole"),
+            ("model.safetensors", b"hello", "broken or not whole"),
+            ("model.safetensors", struct.pack("<Q", 2) + b"{}", "holds no weights"),
+            ("tokenizer.json", b'{"model": 3}', "is not a tokenizer"),
+        ]
+    ):
+        folder = shutil.copytree(folders["llama"], tmp_path / str(number))
+        (folder / file).write_bytes(content)
+        with pytest.raises(CarryonError, match=says):
+            add_pretrained("x", folder)
+    folder = shutil.copytree(folders["llama"], tmp_path / "shards")
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
+    index = folder / "model.safetensors.index.json"
+    for content, says in [
+        ("{}", "does not say"),
+        ('{"weight_map": {"a": "../other"}}', "does not say"),
+        ('{"weight_map": {"a": "model-2.safetensors"}}', r"model-2\.safetensors is missing"),
+    ]:
+        index.write_text(content)
+        with pytest.raises(BadInput, match=says):
+            add_pretrained("x", folder)
+    assert not list(models.iterdir())
+    index.write_text('{"weight_map": {"a": "model-00001-of-00001.safetensors"}}')
+    assert add_pretrained("x", folder).name.startswith("x@")
+
+
+def test_weights_that_were_cut_are_named_when_they_are_loaded(folders, models):
+    folder = shutil.copytree(folders["llama"], models / "cut")
+    content = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(content[:-100])
+    make_card(folder, what="cut", licence="none")
+    with pytest.raises(BadInput, match=r"the weights of cut@.* are broken"):
+        load_causal(PretrainedConfig(pretrained=full_name("cut"), context=32))
+
+
+def test_a_model_whose_files_are_gone_is_named_with_the_way_back(folders, tmp_path, models, monkeypatch, capsys):
+    folder = shutil.copytree(folders["llama"], tmp_path / "copy")
+    name = add_pretrained("mine", folder).name
+    assert list_pretrained()[0].problem is None
+    (folder / "tokenizer.json").unlink()
+    says = rf"{name} cannot be used: .*tokenizer\.json is missing: put it back, or 'carryon pretrained add mine FOLDER'"
+    with pytest.raises(BadInput, match=says):
+        find_pretrained(name)
+    shutil.rmtree(folder)
+    with pytest.raises(BadInput, match=rf"{name} cannot be used: .*copy is missing"):
+        find_pretrained(name)
+    (models / "broken").mkdir()
+    (models / "broken" / "carryon.json").write_text("{")
+    good = add_pretrained("other", folders["gpt2"]).name
+    status, out, _ = run_command(monkeypatch, capsys, "pretrained", "list", "--json")
+    assert status == 0
+    rows = {row["name"]: row for row in json.loads(out)}
+    assert "is broken" in rows["broken"]["problem"]
+    assert f"{folder} is missing" in rows[name]["problem"]
+    assert rows[good]["problem"] is None
+    assert "is missing" in run_command(monkeypatch, capsys, "pretrained", "list")[1].replace("\n", " ")
+    assert add_pretrained("mine", folders["llama"]).name == name  # the same files from elsewhere
+    assert find_pretrained(name).folder == folders["llama"]
+
+
+def test_what_is_made_here_takes_no_file(tmp_path, models):
+    with pytest.raises(BadInput, match="tiny is made here, of no file: leave --from out"):
+        get_pretrained("tiny", tmp_path / "x")
+    assert get_pretrained("tiny").name == "tiny"
 
 
 # --- configs ------------------------------------------------------------------------------------------------------
@@ -529,6 +612,23 @@ def test_a_run_may_go_on_from_another_of_the_same_model(names_of, tmp_path):
         train(tiny(lora, steps=3).model_copy(update={"parent": "x"}), tmp_path, device="cpu", parent=untrained)
 
 
+def test_parents_of_another_kind_are_refused_with_the_right_advice(names_of, tmp_path):
+    theirs = train(tiny({"pretrained": names_of["llama"]}, steps=1), tmp_path, device="cpu")
+    sizes = {"layers": 1, "heads": 1, "width": 16}
+    characters = train(tiny(sizes, steps=1), tmp_path, device="cpu")
+    pairs = train(tiny(sizes, steps=1).model_copy(update={"tokenizer": "gpt2"}), tmp_path, device="cpu")
+    for config, parent, says in [
+        (tiny(sizes), theirs, rf"is {names_of['llama']}, this run 1 x 16: set model\.pretrained={names_of['llama']}"),
+        (tiny({"pretrained": names_of["llama"]}), characters, r"is 1 x 16, this run .*: leave model\.pretrained out"),
+        (tiny(sizes), pairs, "reads with the tokenizer gpt2, this run with characters: set tokenizer=gpt2"),
+        (pairs.config, characters, "reads with the tokenizer characters, this run with gpt2: set tokenizer=characters"),
+        (tiny(sizes | {"layers": 2}), characters, r"there is no blocks\.1\."),
+        (tiny(sizes | {"width": 8}), characters, r" is \(\d+, 16\), not \(\d+, 8\)|is \(16,\), not \(8,\)"),
+    ]:
+        with pytest.raises(Unsupported, match=says):
+            train(config.model_copy(update={"parent": "x"}), tmp_path, device="cpu", parent=parent)
+
+
 def test_lora_says_what_it_cannot_do(names_of):
     def adapted(target):
         values = {"pretrained": names_of["llama"], "context": 32, "lora": {"targets": [target]}}
@@ -553,8 +653,14 @@ def test_a_trained_model_is_written_as_a_folder_for_the_library(names_of, tmp_pa
     # And what the library has trained comes back in.
     again = load_causal(PretrainedConfig(pretrained=add_pretrained("back", tmp_path / "out").name, context=48)).eval()
     torch.testing.assert_close(again(tokens), expected, atol=1e-5, rtol=1e-5)
-    with pytest.raises(PathExists):
+    with pytest.raises(PathExists, match="pass --force"):
         save_causal(model, run, tmp_path / "out")
+    save_causal(load_model(run, "cpu")[0], run, tmp_path / "out", force=True)
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    with pytest.raises(PathExists, match="holds more than an exported model"):
+        save_causal(model, run, tmp_path / "out", force=True)
+    with pytest.raises(Unsupported, match=r"was made of tiny-.*'carryon pretrained add NAME .*out'"):
+        import_huggingface(tmp_path / "out", tmp_path / "runs")
 
 
 @pytest.mark.parametrize(("module", "lora", "extra"), [("transformers", None, "hf"), ("peft", {}, "lora")])
@@ -880,6 +986,90 @@ def test_clients_that_are_missing_or_fail_are_named(monkeypatch, models):
     assert not list(models.iterdir())
 
 
+# --- exports ------------------------------------------------------------------------------------------------------
+
+
+def exported(name, tmp_path, *, force=False, **settings):
+    run = train(tiny({"pretrained": name, "context": 32} | settings, steps=30, lr=1e-2), tmp_path, device="cpu")
+    return run, save_causal(load_model(run, "cpu")[0], run, tmp_path / "out", force=force)
+
+
+@pytest.mark.parametrize("lora", [None, {"rank": 2}])
+def test_an_exported_llama_reads_and_writes_as_the_run_did(tiny_stories, tmp_path, lora):
+    """Its own tokenizer puts <s> and a space in front of every text; the run's does not."""
+    get_pretrained("stories15m", tiny_stories[0])
+    run, folder = exported("stories15m", tmp_path, lora=lora)
+    model, tokenizer = load_model(run, "cpu")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    reader = transformers.AutoTokenizer.from_pretrained(folder)
+    dataset = make_dataset(run.config.data, run.config.seed)
+    examples = list(dataset.examples("test"))
+    for example in examples:
+        for text in (example.prompt, example.completion, example.text):
+            assert reader(text)["input_ids"] == tokenizer.encode(text).tolist()
+            assert reader.decode(reader(text)["input_ids"]) == text
+    prompts = [example.prompt for example in examples]
+    batch = reader(prompts, return_tensors="pt", padding=True)
+    assert (batch.attention_mask == 0).any()
+    with torch.no_grad():
+        written = theirs.generate(**batch)[:, batch.input_ids.shape[1] :]
+    finished = dataset.format.finished
+    room = 32 - batch.input_ids.shape[1]
+    texts = [
+        next((text[:end] for end in range(len(text)) if finished(text[:end])), text)
+        for text in reader.batch_decode(written)
+    ]
+    assert texts == Completer(model, tokenizer, finished, room)(prompts)
+    assert len(set(texts)) > 1
+
+
+def test_the_card_of_a_fine_tuned_model_shows_what_happens(tiny_stories, tmp_path, names_of):
+    get_pretrained("stories15m", tiny_stories[0])
+    for name in ("stories15m", names_of["llama"]):
+        run, folder = exported(name, tmp_path, force=True)
+        text = (folder / "README.md").read_text()
+        record = json.loads((folder / "carryon.json").read_text())
+        assert load(RunConfig, record["run"]["config"]) == run.config
+        assert record["run"]["evaluations"] == run.evaluations()
+        assert record["weights"] == hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+        (use,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+        out = io.StringIO()
+        names = {}
+        with contextlib.redirect_stdout(out):
+            exec(use.replace("THIS_FOLDER", str(folder)), names)
+        shown = json.loads(re.search(r'this way it writes (".*?"), which', text).group(1))
+        assert ast.literal_eval(out.getvalue().strip()).startswith(shown)
+        example = make_dataset(run.config.data, run.config.seed).format.write(
+            make_dataset(run.config.data, run.config.seed).problems("test")[0]
+        )
+        assert json.dumps(example.prompt) in use
+        assert "###" in text.partition("## Limits")[2]
+        assert "at most 32 tokens" in text
+        assert "`carryon pretrained add NAME THIS_FOLDER`" in text
+        assert "carryon import THIS_FOLDER" not in text
+
+
+def test_the_card_of_a_model_that_was_only_asked_does_not_call_it_trained(names_of, tmp_path):
+    run = train(tiny({"pretrained": names_of["gpt2"]}, steps=0), tmp_path, device="cpu")
+    text = (save_causal(load_model(run, "cpu")[0], run, tmp_path / "out") / "README.md").read_text()
+    assert f"{names_of['gpt2']}, as it was: this run only asked it." in text
+    assert "trained with carryon" not in text
+
+
+@pytest.mark.parametrize("part", ["tokenizer", "weights"])
+def test_an_export_that_differs_from_the_run_is_not_written(tiny_stories, tmp_path, monkeypatch, part):
+    get_pretrained("stories15m", tiny_stories[0])
+    if part == "tokenizer":
+        theirs = (find_pretrained("stories15m").folder / "tokenizer.json").read_text()
+        monkeypatch.setattr(Pretrained, "file", theirs)
+    else:
+        monkeypatch.setattr(causal, "_merge_adapter", lambda inner: inner.get_input_embeddings().weight.add_(0.1))
+    says = {"tokenizer": "its tokenizer reads '.*' in another way", "weights": "its logits differ from ours"}
+    with pytest.raises(Unsupported, match=says[part]):
+        exported("stories15m", tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
 # --- the command line ---------------------------------------------------------------------------------------------
 
 
@@ -917,8 +1107,11 @@ def test_from_a_file_to_a_trained_model_in_three_commands(tiny_stories, tmp_path
     assert run("export", names[0], "--to", "hf", "--out", tmp_path / "out", "--runs", tmp_path / "runs")[0] == 0
     assert run("pretrained", "add", "mine", tmp_path / "out")[0] == 0
     assert run("export", names[0], "--to", "hf", "--out", tmp_path / "out", "--runs", tmp_path / "runs")[0] == 2
+    again = ["export", names[0], "--to", "hf", "--out", tmp_path / "out", "--runs", tmp_path / "runs", "--force"]
+    assert run(*again)[0] == 0
     for words, says in [
         (["train", "finetune", "--set", "model.pretrained=gtp2"], "'carryon pretrained add gtp2 FOLDER'"),
+        (["import", tmp_path / "out"], "'carryon pretrained add NAME"),
         (["pretrained", "get", "stories"], "did you mean 'stories15m'"),
         (["pretrained", "add", "x", tmp_path / "nowhere"], "is not a folder"),
         (["train", "finetune", "--set", "model.context=33", "--runs", tmp_path / "runs"], "at most"),

@@ -234,6 +234,18 @@ class Pretrained(Tokenizer):
         return cls.load(find_pretrained(model).folder / "tokenizer.json")
 
     @property
+    def file(self) -> str:
+        """The tokenizer.json of what is done here: what opens it reads as we do, apart from marks such as <s>."""
+        return self._tokenizer.to_str(pretty=True) + "\n"
+
+    def token(self, number: object) -> str | None:
+        """A token's name, or None for what is none."""
+        return self._tokenizer.id_to_token(number) if isinstance(number, int) and number >= 0 else None
+
+    def number(self, token: str) -> int | None:
+        return self._tokenizer.token_to_id(token)
+
+    @property
     def vocab_size(self) -> int:
         return len(self._known)
 

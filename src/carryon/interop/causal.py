@@ -4,9 +4,7 @@ Shapes: B batch, T tokens, S tokens attended to, V vocabulary.
 """
 
 import inspect
-import os
-import shutil
-import tempfile
+import json
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,18 +12,31 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import safetensors
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import LoraConfig, PretrainedConfig
-from ..errors import BadConfig, BadInput, CarryonError, MissingExtra, PathExists, Unsupported
+from ..data import make_dataset, whole_folder
+from ..errors import BadConfig, BadInput, BadRun, CarryonError, MissingExtra, Unsupported
 from ..files import write_whole
 from ..model import LanguageModel
 from ..pretrained import find_pretrained
 from ..runs import Run
+from ..tokenizers import Pretrained
 from .cards import tuned_card
-from .huggingface import evidence_of
+from .huggingface import (
+    ask_one,
+    compare_logits,
+    compared_batches,
+    evidence_of,
+    holds_an_export,
+    scores,
+    write_record,
+)
+from .vocabularies import find_marks
 
 
 class CausalModel(LanguageModel):
@@ -140,6 +151,11 @@ def load_causal(config: PretrainedConfig, *, trains: bool = True) -> CausalModel
                     raise BadInput(f"{folder} lacks weights of its model: {', '.join(missing[:3])}")
         except (CarryonError, torch.OutOfMemoryError, MemoryError):
             raise
+        except safetensors.SafetensorError as error:
+            raise BadInput(
+                f"the weights of {config.pretrained} in {folder} are broken ({error}): put the whole file there, and "
+                "register the folder again"
+            ) from None
         except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise Unsupported(f"transformers cannot load {folder} as a causal model: {reason[:200]}") from None
@@ -150,21 +166,73 @@ def load_causal(config: PretrainedConfig, *, trains: bool = True) -> CausalModel
     return CausalModel(inner, config.context)
 
 
-def save_causal(model: CausalModel, run: Run, folder: Path) -> None:
-    """A Hugging Face folder of a trained model, its adapter merged into the weights; the model is used up by it."""
-    assert isinstance(run.config.model, PretrainedConfig)
-    if folder.exists():
-        raise PathExists(f"{folder} is already there: choose another path")
-    base = find_pretrained(run.config.model.pretrained)
-    _merge_adapter(model.inner)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch, _quiet():
-        made = Path(scratch) / "folder"
-        model.inner.save_pretrained(made)
-        for path in [base.folder / "tokenizer.json", *base.folder.glob("tokenizer_config.json")]:
-            shutil.copy(path, made / path.name)
-        write_whole(made / "README.md", tuned_card(run.path.name, run.config, evidence_of(run), base.card))
-        os.replace(made, folder)
+def save_causal(model: CausalModel, run: Run, folder: Path, *, force: bool = False) -> Path:
+    """A Hugging Face folder of a trained model, its adapter merged into the weights; the model is used up by it.
+
+    Its tokenizer reads as the run's did: the base model's own may put <s> and a space in front. Nothing appears at
+    `folder` before it was opened and compared.
+    """
+    config, library = run.config, _library()
+    assert isinstance(config.model, PretrainedConfig)
+    base, tokenizer = find_pretrained(config.model.pretrained), Pretrained.of(config.model.pretrained)
+    parts = [make_dataset(data, config.seed) for data in config.parts]
+    stop, evidence = find_marks(parts, tokenizer).stop, evidence_of(run)
+    if evidence["result"] is None:
+        raise BadRun(f"{run.path} is not finished: 'carryon train' goes on where it stopped")
+    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    with whole_folder(folder, force, "an exported model", holds_an_export) as partial, _quiet(), torch.no_grad():
+        settings = _tokenizer_settings(base.folder, tokenizer, model.inner.config, config.model.context)
+        write_whole(partial / "tokenizer.json", tokenizer.file)
+        write_whole(partial / "tokenizer_config.json", json.dumps(settings, indent=2) + "\n")
+        model.eval()
+        model.inner.config.save_pretrained(partial)  # AutoTokenizer looks into it
+        reader = library.AutoTokenizer.from_pretrained(partial, **local)
+        batches = compared_batches(reader, tokenizer, parts, model.vocab_size, config.model.context)
+        ours = scores(model, batches)
+        _merge_adapter(model.inner)
+        padding = settings.get("pad_token")
+        model.inner.generation_config = library.GenerationConfig(
+            do_sample=False,
+            max_length=config.model.context,
+            eos_token_id=stop[0] if len(stop) == 1 else stop or None,
+            pad_token_id=None if padding is None else tokenizer.number(padding),
+        )
+        model.inner.save_pretrained(partial)
+        theirs = library.AutoModelForCausalLM.from_pretrained(partial, dtype=torch.float32, **local).eval()
+        compared = compare_logits(ours, [theirs(batch).logits for batch in batches])
+        shown = ask_one(theirs, reader, parts[0])
+        ends = [tokenizer.decode(np.array([token])) for token in stop]
+        marks = sorted({part.format.end for part in parts})
+        card = tuned_card(run.path.name, config, evidence, base.card, ends, marks, shown, compared)
+        write_whole(partial / "README.md", card)
+        write_record(partial, evidence, None)
+    return folder
+
+
+def _tokenizer_settings(base: Path, tokenizer: Pretrained, theirs: Any, context: int) -> dict[str, Any]:
+    """tokenizer_config.json, with the base model's names of its marks and nothing that would change a text."""
+    path = base / "tokenizer_config.json"
+    told = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    marks: dict[str, str] = {}
+    for name in ("bos_token", "eos_token", "unk_token", "pad_token"):
+        mark = told[name].get("content") if isinstance(told.get(name), dict) else told.get(name)
+        ids = getattr(theirs, f"{name}_id", None)
+        mark = mark or tokenizer.token(ids[0] if isinstance(ids, list) and ids else ids)
+        if mark and tokenizer.number(mark) is not None:
+            marks[name] = mark
+    if "pad_token" not in marks and (padding := marks.get("eos_token") or marks.get("unk_token")):
+        marks["pad_token"] = padding
+    return {
+        # The one class that opens tokenizer.json as it is, in every version.
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "clean_up_tokenization_spaces": False,
+        "model_input_names": ["input_ids", "attention_mask"],
+        "model_max_length": context,
+        # A model that writes to the right has its prompts padded on the left.
+        "padding_side": "left",
+        **{name: told[name] for name in ("chat_template",) if name in told},
+        **marks,
+    }
 
 
 def _check_context(config: PretrainedConfig, theirs: Any) -> None:

@@ -24,12 +24,12 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from .. import __version__
-from ..config import DataConfig, ModelConfig, RunConfig, TrainConfig, load
+from ..config import DataConfig, ModelConfig, PretrainedConfig, RunConfig, TrainConfig, load
 from ..data import Dataset, files_in, make_dataset, whole_folder
 from ..errors import BadInput, BadRun, MissingExtra, PathExists, Unsupported
 from ..files import file_hash, write_whole
 from ..formats import Format
-from ..model import Decoder
+from ..model import Decoder, LanguageModel
 from ..runs import Arrays, Run
 from ..tokenizers import Characters, Tokenizer, make_tokenizer
 from .architectures import ARCHITECTURES, architecture_for
@@ -40,7 +40,7 @@ TOLERANCE = 1e-4
 """Most that two logits in float32 may differ by, or that part of the largest: the same sums in another order."""
 
 _WEIGHTS = "model.safetensors"
-_RECORD = "carryon.json"
+RECORD = "carryon.json"
 _FILES = {
     "config.json",
     "generation_config.json",
@@ -48,8 +48,10 @@ _FILES = {
     "tokenizer.json",
     "tokenizer_config.json",
     "README.md",
-    _RECORD,
+    RECORD,
 }
+_SHARD = re.compile(r"model-\d+-of-\d+\.safetensors|model\.safetensors\.index\.json")
+"""What a large model's weights are kept in."""
 _RESULT = ("steps", "stopped", "seconds", "training_seconds", "parameters", "trained_on", "device", "evaluations")
 """What is said of every finished run."""
 _COMPARED_TEXTS = 64
@@ -85,7 +87,7 @@ def export_huggingface(run: Run, folder: Path, *, force: bool = False) -> Path:
         do_sample=False, max_length=config.model.context, eos_token_id=stop, pad_token_id=padding_id
     )
     evidence = evidence_of(run)
-    with whole_folder(folder, force, "an exported model", _holds_an_export) as partial:
+    with whole_folder(folder, force, "an exported model", holds_an_export) as partial:
         weights = safetensors.numpy.save(architecture.write(arrays, sizes), {"format": "pt"})
         files: dict[str, str | bytes] = {
             "config.json": settings.to_json_string(),
@@ -95,22 +97,27 @@ def export_huggingface(run: Run, folder: Path, *, force: bool = False) -> Path:
         }
         for name, content in files.items():
             write_whole(partial / name, content)
-        with _quiet(transformers):
+        with _quiet(transformers), torch.no_grad():
             theirs = transformers.AutoModelForCausalLM.from_pretrained(partial, local_files_only=True).eval()
             reader = transformers.AutoTokenizer.from_pretrained(partial, local_files_only=True)
-            compared = _compare(theirs, reader, _decoder(sizes, arrays), tokenizer, parts)
-            shown = _ask(theirs, reader, parts[0])
+            ours = _decoder(sizes, arrays)
+            batches = compared_batches(reader, tokenizer, parts, ours.vocab_size, sizes.context)
+            compared = compare_logits(scores(ours, batches), [theirs(batch).logits for batch in batches])
+            shown = ask_one(theirs, reader, parts[0])
         stops = [tokenizer.decode(np.array([token])) for token in marks.stop]
         card = model_card(run.path.name, config, evidence, architecture, stops, marks.padding, shown, compared)
         write_whole(partial / "README.md", card)
-        record = {
-            "carryon": __version__,
-            "weights": hashlib.sha256(weights).hexdigest(),
-            "vocabulary": vocabulary,
-            "run": evidence,
-        }
-        write_whole(partial / _RECORD, json.dumps(record, indent=2) + "\n")
+        write_record(partial, evidence, vocabulary)
     return folder
+
+
+def write_record(folder: Path, evidence: Mapping[str, Any], vocabulary: str | None) -> None:
+    """carryon.json: the run, and what its weights hash to here."""
+    hashes = [file_hash(path) for path in sorted(folder.glob("*.safetensors"))]
+    # Only a large model is in several files.
+    digest = hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+    record = {"carryon": __version__, "weights": digest, "vocabulary": vocabulary, "run": evidence}
+    write_whole(folder / RECORD, json.dumps(record, indent=2) + "\n")
 
 
 def evidence_of(run: Run) -> dict[str, Any]:
@@ -137,31 +144,43 @@ def _decoder(sizes: ModelConfig, arrays: Arrays) -> Decoder:
     return model.eval()
 
 
-@torch.no_grad()
-def _compare(theirs: Any, reader: Any, ours: Decoder, tokenizer: Tokenizer, parts: list[Dataset]) -> Compared:
-    """Set the ids and logits of an opened export beside ours."""
-    context = ours.config.context
+def compared_batches(
+    reader: Any, tokenizer: Tokenizer, parts: list[Dataset], vocab_size: int, context: int
+) -> list[Tensor]:
+    """Ids to compare the logits of; an export whose tokenizer does not read the test problems as ours is refused."""
     rows = []
     for part in parts:
-        for problem in part.problems("test")[:_COMPARED_TEXTS]:
-            text = part.format.write(problem).text
-            ids = tokenizer.encode(text).tolist()
-            if reader(text).input_ids != ids or reader.decode(ids) != text:
-                raise Unsupported(f"the export is not written: its tokenizer reads {text!r} in another way than ours")
+        problems = part.problems("test" if part.size("test") else "train")
+        for example in map(part.format.write, problems[:_COMPARED_TEXTS]):
+            # A prompt is read alone when a model is asked, and byte pairs may join across its end.
+            for text in (example.prompt, example.completion, example.text):
+                ids = tokenizer.encode(text).tolist()
+                if reader(text).input_ids != ids or reader.decode(ids) != text:
+                    raise Unsupported(
+                        f"the export is not written: its tokenizer reads {text!r} in another way than ours"
+                    )
             rows.append(torch.tensor(ids[:context]))
     # One row is whatever there is, as long as can be. Texts are padded with token 0, which is as good as any other.
-    batches = [torch.randint(ours.vocab_size, (1, context), generator=torch.Generator().manual_seed(0))]
-    batches += [pad_sequence(rows[at : at + 16], batch_first=True) for at in range(0, len(rows), 16)]
-    logits = [(ours(batch), theirs(batch).logits) for batch in batches]
-    difference = float(torch.stack([(a - b).abs().max() for a, b in logits]).max())
-    largest = float(torch.stack([a.abs().max() for a, _ in logits]).max())
-    if not difference <= TOLERANCE * max(1.0, largest):
-        raise Unsupported(f"the export is not written: its logits differ from ours by {difference:.1e}")
-    return Compared(sum(batch.numel() for batch in batches), difference)
+    batches = [torch.randint(vocab_size, (1, context), generator=torch.Generator().manual_seed(0))]
+    return batches + [pad_sequence(rows[at : at + 16], batch_first=True) for at in range(0, len(rows), 16)]
 
 
 @torch.no_grad()
-def _ask(theirs: Any, reader: Any, part: Dataset) -> Shown | None:
+def scores(model: LanguageModel, batches: list[Tensor]) -> list[Tensor]:
+    return [model(batch) for batch in batches]
+
+
+def compare_logits(ours: list[Tensor], theirs: list[Tensor]) -> Compared:
+    """Set the logits of an opened export beside ours."""
+    difference = float(torch.stack([(a - b).abs().max() for a, b in zip(ours, theirs, strict=True)]).max())
+    largest = float(torch.stack([a.abs().max() for a in ours]).max())
+    if not difference <= TOLERANCE * max(1.0, largest):
+        raise Unsupported(f"the export is not written: its logits differ from ours by {difference:.1e}")
+    return Compared(sum(logits[..., 0].numel() for logits in ours), difference)
+
+
+@torch.no_grad()
+def ask_one(theirs: Any, reader: Any, part: Dataset) -> Shown | None:
     """One problem put to an opened export, as anybody would."""
     problems = part.problems("test") if part.size("test") else part.problems("train")
     if not len(problems):
@@ -201,9 +220,14 @@ def import_huggingface(
     if settings is None:
         raise BadInput(f"{folder} is not a folder of Hugging Face's: it has no config.json")
     kind = settings.get("model_type")
-    if kind not in ARCHITECTURES:
-        raise Unsupported(f"{folder} has the architecture {kind!r}; those that fit ours are {', '.join(ARCHITECTURES)}")
     exported = _exported_config(folder, record)
+    way_out = f"'carryon pretrained add NAME {folder}' registers it, for runs that train it on or only ask it"
+    if exported is not None and isinstance(exported.model, PretrainedConfig):
+        raise Unsupported(f"{folder} was made of {exported.model.label}, a model of transformers: {way_out}")
+    if kind not in ARCHITECTURES:
+        raise Unsupported(
+            f"{folder} has the architecture {kind!r}; those that fit ours are {', '.join(ARCHITECTURES)}: {way_out}"
+        )
     ours = exported.model if exported is not None else None
     position = ours.position if isinstance(ours, ModelConfig) else None
     sizes, arrays = ARCHITECTURES[kind].read(_read_weights(folder), settings, str(folder), position)
@@ -262,22 +286,22 @@ def _restore(folder: Path, root: Path, config: RunConfig, record: Mapping[str, A
     vocabulary = record.get("vocabulary")
     if config.tokenizer != "gpt2":
         if not isinstance(vocabulary, str) or Characters(vocabulary).vocab_size != len(arrays["embedding.weight"]):
-            raise BadInput(f"{folder / _RECORD} is broken: its vocabulary does not fit the model")
+            raise BadInput(f"{folder / RECORD} is broken: its vocabulary does not fit the model")
     elif vocabulary is not None:
-        raise BadInput(f"{folder / _RECORD} is broken: byte pairs have no vocabulary of characters")
+        raise BadInput(f"{folder / RECORD} is broken: byte pairs have no vocabulary of characters")
     origin, result, evaluations, metrics = (told.get(key) for key in ("origin", "result", "evaluations", "metrics"))
     if not (
         all(isinstance(part, dict) for part in (origin, result, evaluations))
         and isinstance(metrics, list)
         and all(isinstance(row, dict) for row in metrics)
     ):
-        raise BadInput(f"{folder / _RECORD} is broken: it does not hold what a run holds")
+        raise BadInput(f"{folder / RECORD} is broken: it does not hold what a run holds")
     if missing := [key for key in _RESULT if key not in result]:
-        raise BadInput(f"{folder / _RECORD} is broken: its result has no {missing[0]!r}")
+        raise BadInput(f"{folder / RECORD} is broken: its result has no {missing[0]!r}")
     for name, found in evaluations.items():
         # It becomes a file's name.
         if not re.fullmatch(r"[0-9a-f]{10}", name) or not isinstance(found, dict):
-            raise BadInput(f"{folder / _RECORD} is broken: {name!r} is not an evaluation")
+            raise BadInput(f"{folder / RECORD} is broken: {name!r} is not an evaluation")
     run = _start(root, config)
     run.write_origin(origin)
     for row in metrics:
@@ -300,12 +324,12 @@ def _exported_config(folder: Path, record: Mapping[str, Any]) -> RunConfig | Non
         return None
     told = record.get("run")
     if not isinstance(told, dict) or not isinstance(told.get("config"), dict) or "weights" not in record:
-        raise BadInput(f"{folder / _RECORD} is broken: it does not tell of a run")
+        raise BadInput(f"{folder / RECORD} is broken: it does not tell of a run")
     return load(RunConfig, told["config"])
 
 
 def _read_record(folder: Path) -> dict[str, Any]:
-    return _read_json(folder / _RECORD) or {}
+    return _read_json(folder / RECORD) or {}
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
@@ -341,8 +365,10 @@ def _read_weights(folder: Path) -> Arrays:
         raise BadInput(f"{path} is broken ({error})") from None
 
 
-def _holds_an_export(path: Path) -> bool:
-    return (path / _RECORD).is_file() and files_in(path) <= _FILES
+def holds_an_export(path: Path) -> bool:
+    """Whether a folder is an export and nothing else."""
+    others = files_in(path) - _FILES
+    return (path / RECORD).is_file() and all(map(_SHARD.fullmatch, others))
 
 
 def _transformers() -> Any:

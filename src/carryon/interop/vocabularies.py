@@ -14,7 +14,7 @@ import numpy as np
 from ..data import Dataset
 from ..errors import BadInput, MissingExtra, Unsupported
 from ..formats import Example
-from ..tokenizers import Characters, Gpt2, Tokenizer, gpt2_folder
+from ..tokenizers import Characters, Gpt2, Pretrained, Tokenizer, gpt2_folder
 
 _ANY_CHARACTER = r"[\s\S]"
 _END_OF_TEXT = "<|endoftext|>"
@@ -48,7 +48,13 @@ def find_marks(parts: Sequence[Dataset], tokenizer: Tokenizer) -> Marks:
     ends = sorted({part.format.end for part, _ in examples})
     encoded_ends = [tokenizer.encode(end).tolist() for end in ends]
     stop: list[int] = []
-    if all(len(ids) == 1 for ids in encoded_ends) and not any(end in text for end in ends for text in inside):
+    single = {ids[0] for ids in encoded_ends if len(ids) == 1}
+    if (
+        all(len(ids) == 1 for ids in encoded_ends)
+        and not any(end in text for end in ends for text in inside)
+        # Byte pairs may join the mark to what stands beside it.
+        and (isinstance(tokenizer, Characters) or all(single & {*_ids_of(tokenizer, e)} for _, e in examples))
+    ):
         stop = [ids[0] for ids in encoded_ends]
     else:
         written = {int(i) for _, example in examples for i in np.unique(tokenizer.encode(example.completion))}
@@ -58,12 +64,19 @@ def find_marks(parts: Sequence[Dataset], tokenizer: Tokenizer) -> Marks:
     return Marks(stop, _padding(tokenizer, [example for _, example in examples], inside, stop))
 
 
+def _ids_of(tokenizer: Tokenizer, example: Example) -> list[int]:
+    ids: list[int] = tokenizer.encode(example.completion).tolist()
+    return ids
+
+
 def _samples(part: Dataset) -> Iterable[Example]:
     for split in ("train", "test"):
         yield from map(part.format.write, part.problems(split)[:_SAMPLES])
 
 
 def _padding(tokenizer: Tokenizer, examples: list[Example], inside: list[str], stop: list[int]) -> str | None:
+    if isinstance(tokenizer, Pretrained):
+        return None  # it has marks of its own
     if not isinstance(tokenizer, Characters):
         return _END_OF_TEXT
     lines = set("".join(inside)) | set("".join(example.prompt for example in examples))

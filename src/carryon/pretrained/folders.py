@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..errors import BadConfig, BadInput, MissingExtra, PathExists
+from ..errors import BadConfig, BadInput, MissingExtra, PathExists, Unsupported
 from ..files import file_hash, write_whole
 from .catalogue import CATALOGUE
 
@@ -31,6 +31,8 @@ class Prepared:
     """As configs write it: stories15m, or gpt2@0123abcd45 for what a user registered."""
     folder: Path
     card: dict[str, Any]
+    problem: str | None = None
+    """Why it cannot be used, where that shows without reading it all."""
 
 
 def models_folder() -> Path:
@@ -56,6 +58,8 @@ def find_pretrained(name: str) -> Prepared:
         raise BadInput(f"the pretrained model {base} is here with other content: {found.name}, not {name}")
     if base in CATALOGUE and card.get("source_sha256") != CATALOGUE[base].sha256:
         raise BadInput(f"{models_folder() / base} was made of another file: 'carryon pretrained get {base} --force'")
+    if found.problem is not None:
+        raise BadInput(f"the pretrained model {found.name} cannot be used: {found.problem}: {_way_back(base)}")
     if digest_of(_hashes(found.folder)) != card["digest"]:
         raise BadInput(f"the files of {found.folder} are not those that were prepared as {base}: {_way_to(base, True)}")
     return found
@@ -70,10 +74,18 @@ def full_name(name: str) -> str:
 
 
 def list_pretrained() -> list[Prepared]:
-    """All that are here, by name; not checked."""
+    """All that are here, by name; those with a problem say so, but what their files hold is not checked."""
     root = models_folder()
-    cards = {path.name: _read_card(path) for path in sorted(root.iterdir())} if root.is_dir() else {}
-    return [_prepared(name, card) for name, card in cards.items() if card is not None]
+    found = []
+    for path in sorted(root.iterdir()) if root.is_dir() else ():
+        try:
+            card = _read_card(path)
+        except BadInput as error:
+            found.append(Prepared(path.name, path, {}, str(error)))
+            continue
+        if card is not None:
+            found.append(_prepared(path.name, card))
+    return found
 
 
 def add_pretrained(name: str, folder: Path, *, force: bool = False) -> Prepared:
@@ -146,14 +158,74 @@ def _check_folder(folder: Path) -> dict[str, Any]:
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         assert isinstance(config, dict)
-    except (ValueError, AssertionError):
+    except (ValueError, AssertionError, RecursionError):
         raise BadInput(f"{folder / 'config.json'} is not a JSON object") from None
+    _check_kind(folder, config)
+    _check_tokenizer(folder / "tokenizer.json")
+    for path in _weight_files(folder):
+        _check_weights(path)
     return config
+
+
+def _check_kind(folder: Path, config: dict[str, Any]) -> None:
+    if "auto_map" in config:
+        raise Unsupported(f"{folder} needs code of its own (auto_map in its config.json), and no model's code is run")
+    kind = config.get("model_type")
+    if not isinstance(kind, str):
+        raise BadInput(f"{folder / 'config.json'} names no model_type: it is not a Hugging Face model")
+    try:
+        from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as KNOWN
+    except ImportError:
+        return  # training will say what to install
+    if kind not in KNOWN:
+        raise Unsupported(f"{folder} is a {kind}, which the installed transformers does not know as a causal model")
+
+
+def _check_tokenizer(path: Path) -> None:
+    try:
+        import tokenizers
+    except ImportError:
+        return
+    try:
+        tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+    except Exception as error:  # the library has no exception of its own
+        raise BadInput(f"{path} is not a tokenizer that can be read ({str(error)[:120]})") from None
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    if (folder / "model.safetensors").is_file():
+        return [folder / "model.safetensors"]
+    index = folder / "model.safetensors.index.json"
+    try:
+        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        assert names
+        assert all(Path(name).name == name for name in names)
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError, RecursionError):
+        raise BadInput(f"{index} does not say which files hold the weights") from None
+    return [folder / name for name in sorted(names)]
+
+
+def _check_weights(path: Path) -> None:
+    """Whether its header can be read and tells of as many bytes as there are; what they say is not looked at."""
+    import safetensors
+
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            empty = not list(file.keys())
+    except FileNotFoundError:
+        raise BadInput(f"{path} is missing") from None
+    except safetensors.SafetensorError as error:
+        raise BadInput(f"{path} is broken or not whole ({error})") from None
+    if empty:
+        raise BadInput(f"{path} holds no weights")
 
 
 def _prepared(name: str, card: dict[str, Any]) -> Prepared:
     folder = Path(card["folder"]) if "folder" in card else models_folder() / name
-    return Prepared(name if name in CATALOGUE else f"{name}@{card['digest']}", folder, card)
+    there = [folder / file for file in ("config.json", "tokenizer.json", *card.get("files", ()))]
+    missing = next((path for path in (folder, *there) if not path.exists()), None)
+    problem = None if missing is None else f"{missing} is missing"
+    return Prepared(name if name in CATALOGUE else f"{name}@{card['digest']}", folder, card, problem)
 
 
 def _read_card(folder: Path) -> dict[str, Any] | None:
@@ -167,6 +239,12 @@ def _read_card(folder: Path) -> dict[str, Any] | None:
     except ValueError:
         raise BadInput(f"{path} is broken: delete its folder and get or add the model again") from None
     return card
+
+
+def _way_back(name: str) -> str:
+    if name in CATALOGUE:
+        return f"'carryon pretrained get {name} --force' makes it again"
+    return f"put it back, or 'carryon pretrained add {name} FOLDER' with a copy of the same files"
 
 
 def _way_to(name: str, again: bool = False) -> str:

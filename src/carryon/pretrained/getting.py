@@ -27,6 +27,8 @@ def get_pretrained(
     if name not in CATALOGUE:
         raise UnknownName("pretrained model", name, CATALOGUE)
     source, target = CATALOGUE[name], models_folder() / name
+    if source.client == "none" and file is not None:
+        raise BadInput(f"{name} is made here, of no file: leave --from out")
     if (target / CARD).exists() and not force:
         return find_pretrained(name)
     target.parent.mkdir(parents=True, exist_ok=True)

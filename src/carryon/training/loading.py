@@ -56,6 +56,19 @@ def load_weights(model: LanguageModel, config: RunConfig, tokenizer: Tokenizer, 
     """Start from a finished run's weights."""
     arrays, vocabulary = parent.read_model()
     name = parent.path.name
+    if isinstance(config.model, PretrainedConfig) != isinstance(parent.config.model, PretrainedConfig):
+        remedy = "leave model.pretrained out"
+        if isinstance(parent.config.model, PretrainedConfig):
+            remedy = f"set model.pretrained={parent.config.model.pretrained}"
+        raise Unsupported(
+            f"the parent {name} is {parent.config.model.label}, this run {config.model.label}: "
+            f"{remedy}, or start from another parent"
+        )
+    if isinstance(tokenizer, Characters) != (vocabulary is not None):
+        raise Unsupported(
+            f"the parent {name} reads with the tokenizer {parent.config.tokenizer}, this run with {config.tokenizer}: "
+            f"set tokenizer={parent.config.tokenizer}"
+        )
     if isinstance(tokenizer, Characters) and vocabulary != tokenizer.vocabulary:
         raise Unsupported(
             f"the parent {name} reads the characters {vocabulary!r}, this run {tokenizer.vocabulary!r}: "
@@ -89,9 +102,13 @@ def load_arrays(model: LanguageModel, arrays: Mapping[str, Any], name: str) -> N
     given = {key: tuple(value.shape) for key, value in tensors.items()}
     if expected != given:
         wrong = sorted(key for key in expected | given if expected.get(key) != given.get(key))[0]
-        raise Unsupported(
-            f"the weights of {name} do not fit this model: {wrong} is {given.get(wrong)}, not {expected.get(wrong)}"
-        )
+        if wrong not in given:
+            reason = f"there is no {wrong}"
+        elif wrong not in expected:
+            reason = f"this model has no place for {wrong}"
+        else:
+            reason = f"{wrong} is {given[wrong]}, not {expected[wrong]}"
+        raise Unsupported(f"the weights of {name} do not fit this model: {reason}")
     model.set_weights(tensors)
 
 
