@@ -157,7 +157,8 @@ class Completer:
 
     def _rows_that_fit(self, prompt_length: int) -> int:
         length = min(self.model.context, prompt_length + self.max_new_tokens)
-        row_bytes = self.model.numbers_per_token * length * (2 if self.precision != torch.float32 else 4)
+        each = self.model.bytes_per_number or (2 if self.precision != torch.float32 else 4)
+        row_bytes = self.model.numbers_per_token * length * each
         row_bytes += 8 * self.model.vocab_size
         return max(1, min(self.batch_size, self._cache_bytes // row_bytes))
 

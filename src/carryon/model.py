@@ -28,7 +28,9 @@ class LanguageModel(nn.Module, ABC):
     vocab_size: int
     """Tokens it gives scores to; its tokenizer may know fewer."""
     numbers_per_token: int
-    """What a cache keeps of a token."""
+    """What a cache keeps of a token …"""
+    bytes_per_number: int | None = None
+    """… and in how many bytes each; None: in those of the precision it computes in."""
 
     @property
     @abstractmethod
