@@ -160,11 +160,11 @@ class TuningJob:
         self._remember(job=job.id, status=str(job.status))
         tell(f"job {job.id} is created")
 
-    def adopt(self, job: str) -> None:
-        """Go on with a job that the server has, however it came there."""
-        if self.id not in (None, job):
-            raise RunMismatch(f"{self.folder} already has the job {self.id}: choose another folder for {job}")
-        self._remember(job=job)
+    def adopt(self, job: Any) -> None:
+        """Go on with a job that the server has, as `find_job` found it, however it came there."""
+        if self.id not in (None, job.id):
+            raise RunMismatch(f"{self.folder} already has the job {self.id}: choose another folder for {job.id}")
+        self._remember(job=job.id)
 
     def cancel(self, endpoint: Endpoint, limits: LimitsConfig) -> None:
         if (job := self.id) is None:
@@ -173,10 +173,14 @@ class TuningJob:
             with_server = endpoint.client.fine_tuning.jobs
 
             def call() -> Any:
-                with endpoint.translated():
-                    return with_server.cancel(job)
+                with endpoint.translated(what=f"the job {job!r}"):
+                    return endpoint.whole(with_server.cancel(job))
 
-            self._remember(status=str(insist(call, "cancelling the job", limits).status))
+            there = insist(call, "cancelling the job", limits)
+            self._remember(status=str(there.status), **self._ending(there, endpoint))
+            if str(there.status) not in ("succeeded", "failed"):
+                return
+        raise BadRun(f"job {job} has ended already ({self._state['status']}): there is nothing to cancel")
 
     def follow(
         self, endpoint: Endpoint, limits: LimitsConfig, tell: Callable[[str], None], longest_poll: float = 20.0
@@ -209,13 +213,13 @@ class TuningJob:
         seen = {row["id"] for row in rows}
 
         def retrieve() -> Any:
-            with endpoint.translated():
-                return jobs.retrieve(name)
+            with endpoint.translated(what=f"the job {name!r}"):
+                return endpoint.whole(jobs.retrieve(name))
 
         def events() -> list[Any]:
             try:
                 with endpoint.translated():
-                    newest_first = islice(jobs.list_events(name, limit=100), _LISTED)
+                    newest_first = islice(endpoint.whole(jobs.list_events(name, limit=100)), _LISTED)
                     return list(takewhile(lambda event: event.id not in seen, newest_first))[::-1]
             except ServerRefused:
                 return []  # not every server has them
@@ -257,12 +261,12 @@ class TuningJob:
 
         def find_or_upload() -> Any:
             with endpoint.translated():
-                for file in islice(endpoint.client.files.list(purpose="fine-tune"), _LISTED):
+                for file in islice(endpoint.whole(endpoint.client.files.list(purpose="fine-tune")), _LISTED):
                     if file.filename == name and file.bytes == path.stat().st_size:
                         tell(f"{name} is at the server already, as {file.id}")
                         return file
                 with open(path, "rb") as content:
-                    file = endpoint.client.files.create(file=(name, content), purpose="fine-tune")
+                    file = endpoint.whole(endpoint.client.files.create(file=(name, content), purpose="fine-tune"))
                 tell(f"{name} is uploaded, as {file.id}")
                 return file
 
@@ -277,7 +281,7 @@ class TuningJob:
 
         def retrieve() -> Any:
             with endpoint.translated():
-                return endpoint.client.files.retrieve(file.id)
+                return endpoint.whole(endpoint.client.files.retrieve(file.id))
 
         deadline = time.monotonic() + _FILE_WAIT
         while file.status in ("uploaded", "pending", "running") and time.monotonic() < deadline:
@@ -311,7 +315,7 @@ class TuningJob:
         body |= {"suffix": config.suffix} if config.suffix else {}
         try:
             with endpoint.translated(config.model):
-                return jobs.create(**body, extra_headers={"Idempotency-Key": tag})
+                return endpoint.whole(jobs.create(**body, extra_headers={"Idempotency-Key": tag}))
         except Fault as fault:
             # The server may be at it still: from here on this session only looks.
             self._may_come_late |= fault.kind == "timeout"
@@ -321,7 +325,7 @@ class TuningJob:
         """The job that this folder created; by its tag, or by its files where a server drops tags."""
         try:
             with endpoint.translated():
-                listed = list(islice(endpoint.client.fine_tuning.jobs.list(limit=100), _LISTED))
+                listed = list(islice(endpoint.whole(endpoint.client.fine_tuning.jobs.list(limit=100)), _LISTED))
         except ServerRefused as refusal:
             raise ServerRefused(
                 f"{self.folder} may have created a job before it was interrupted, and the server does not list its "
@@ -339,6 +343,16 @@ class TuningJob:
     def _remember(self, **facts: Any) -> None:
         self._state |= facts
         write_whole(self.folder / "state.json", json.dumps(self._state, indent=2) + "\n")
+
+
+def find_job(endpoint: Endpoint, name: str, limits: LimitsConfig) -> Any:
+    """The job of this name at the server; ServerRefused if it has none."""
+
+    def retrieve() -> Any:
+        with endpoint.translated(what=f"the job {name!r}"):
+            return endpoint.whole(endpoint.client.fine_tuning.jobs.retrieve(name))
+
+    return insist(retrieve, f"looking at the job {name!r}", limits)
 
 
 def estimate_tuning(config: TuningConfig, price: float | None = None) -> TuningEstimate:
