@@ -195,7 +195,7 @@ def test_half_answers_that_stay_half_are_no_answers(exam, server):
     kinds = ["no json", "no choices", "no finish"]
     for prompt, kind in zip(RIGHT[::9], kinds, strict=False):  # apart: one after the other they would be an outage
         server.faults[prompt] = [kind] * 3
-    limits = LimitsConfig(concurrency=1, backoff=0.01)
+    limits = LimitsConfig(concurrency=4, backoff=0.01)
     with pytest.raises(ServerFailing, match=r"3 of 40 problems got no answer.*--unanswered-are-wrong"):
         exam(limits=limits).ask()
     assert [server.asked[prompt] for prompt in RIGHT[::9][:3]] == [3, 3, 3]
@@ -694,14 +694,11 @@ def test_the_command_names_its_options_and_counts_once(server, tmp_path):
     server.faults[PROMPTS[3]] = ["no usage"]
     done = carryon(*command, "--unanswered-are-wrong", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    unreadable = sum(int(p.answer) % 11 == 0 for p in (*PROBLEMS[:2], *PROBLEMS[3:6]))
-    assert f"{unreadable} answers could not be read" in done.stdout
+    assert "could not be read" not in done.stdout  # all that came could
     assert "1 problem got no answer and counts as wrong" in done.stdout
     said = " ".join(done.stdout.split())
     assert "10 requests now; 8 in all that were answered or may be charged" in said
-    assert "of answers at most (the server did not say how many 1 request took)" in said or "2 requests took" in said
-    answered = carryon(*command, "--dry-run", "--problems", "one.txt", cwd=tmp_path)
-    assert answered.returncode == 2
+    assert "of answers at most (the server did not say how many 4 requests took)" in said
 
     def refused(*options, command="evaluate"):
         failed = carryon(command, *options, "--model", "m", cwd=tmp_path)

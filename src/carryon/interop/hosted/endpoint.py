@@ -12,15 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ...errors import BadConfig, MissingExtra, ServerRefused, did_you_mean
 from .settings import KEY_VARIABLE, OPENAI, EndpointConfig
 
 if TYPE_CHECKING:
     from openai import OpenAI
-
-T = TypeVar("T")
 
 _LONGEST_REPLY = 32 * 2**20
 """Bytes; the longest scratchpads have a few million."""
@@ -104,11 +102,13 @@ class Endpoint:
                 f"the key in {KEY_VARIABLE} would go to {config.host} unencrypted: use https, or say --key-variable "
                 f"{KEY_VARIABLE} to send it all the same, or --key-variable none to send none"
             )
-        client: OpenAI = import_openai().OpenAI(
+        openai = import_openai()
+        client: OpenAI = openai.OpenAI(
             api_key=self._key or "none",  # the client insists on one; servers without keys ignore it
             base_url=config.base_url,
             timeout=config.timeout,
             max_retries=0,  # retries are ours: they share one clock, one budget and one cap
+            http_client=openai.DefaultHttpxClient(event_hooks={"response": [_refuse_pages]}),
         )
         return client
 
@@ -189,13 +189,6 @@ class Endpoint:
             raise Fault("an empty answer", "empty", reply=reply)
         return reply
 
-    @staticmethod
-    def whole(answer: T) -> T:
-        """`answer` as it is, unless the client could make nothing of it: then it passes the text on."""
-        if isinstance(answer, str):
-            raise Fault("no JSON", "half")
-        return answer
-
     @contextmanager
     def translated(self, model: str | None = None, what: str = "what was asked for") -> Iterator[None]:
         """What the client raises, as a Fault or a ServerRefused, in words of ours and the server's, without the key."""
@@ -210,6 +203,8 @@ class Endpoint:
             raise self._of_status(error, model, what) from None
         except openai.APIConnectionError as error:
             cause = error.__cause__
+            if isinstance(cause, Fault):
+                raise cause from None
             if isinstance(cause, httpx2.ConnectError | httpx2.UnsupportedProtocol):
                 raise Fault(self.scrub(f"{self.config.base_url} cannot be reached ({cause})"), "unreachable") from None
             raise Fault("the connection was cut", "cut") from None
@@ -274,6 +269,16 @@ def import_openai() -> Any:
     except ImportError:
         raise MissingExtra("hosted models need the package openai: pip install 'carryon[llm]'") from None
     return openai
+
+
+def _refuse_pages(response: Any) -> None:
+    """What is no JSON, such as a page in HTML, the client would take for a job, a file or a list of them.
+
+    Completions are read by us, whatever they are called.
+    """
+    media_type = str(response.headers.get("content-type", "")).partition(";")[0].strip()[:80]
+    if response.is_success and "json" not in media_type and not response.url.path.endswith("completions"):
+        raise Fault(f"no JSON but {media_type or 'something without a type'}", "half")
 
 
 def _count(value: Any) -> int | None:

@@ -174,7 +174,7 @@ class TuningJob:
 
             def call() -> Any:
                 with endpoint.translated(what=f"the job {job!r}"):
-                    return endpoint.whole(with_server.cancel(job))
+                    return with_server.cancel(job)
 
             there = insist(call, "cancelling the job", limits)
             self._remember(status=str(there.status), **self._ending(there, endpoint))
@@ -214,12 +214,12 @@ class TuningJob:
 
         def retrieve() -> Any:
             with endpoint.translated(what=f"the job {name!r}"):
-                return endpoint.whole(jobs.retrieve(name))
+                return jobs.retrieve(name)
 
         def events() -> list[Any]:
             try:
                 with endpoint.translated():
-                    newest_first = islice(endpoint.whole(jobs.list_events(name, limit=100)), _LISTED)
+                    newest_first = islice(jobs.list_events(name, limit=100), _LISTED)
                     return list(takewhile(lambda event: event.id not in seen, newest_first))[::-1]
             except ServerRefused:
                 return []  # not every server has them
@@ -261,12 +261,12 @@ class TuningJob:
 
         def find_or_upload() -> Any:
             with endpoint.translated():
-                for file in islice(endpoint.whole(endpoint.client.files.list(purpose="fine-tune")), _LISTED):
+                for file in islice(endpoint.client.files.list(purpose="fine-tune"), _LISTED):
                     if file.filename == name and file.bytes == path.stat().st_size:
                         tell(f"{name} is at the server already, as {file.id}")
                         return file
                 with open(path, "rb") as content:
-                    file = endpoint.whole(endpoint.client.files.create(file=(name, content), purpose="fine-tune"))
+                    file = endpoint.client.files.create(file=(name, content), purpose="fine-tune")
                 tell(f"{name} is uploaded, as {file.id}")
                 return file
 
@@ -281,7 +281,7 @@ class TuningJob:
 
         def retrieve() -> Any:
             with endpoint.translated():
-                return endpoint.whole(endpoint.client.files.retrieve(file.id))
+                return endpoint.client.files.retrieve(file.id)
 
         deadline = time.monotonic() + _FILE_WAIT
         while file.status in ("uploaded", "pending", "running") and time.monotonic() < deadline:
@@ -315,7 +315,7 @@ class TuningJob:
         body |= {"suffix": config.suffix} if config.suffix else {}
         try:
             with endpoint.translated(config.model):
-                return endpoint.whole(jobs.create(**body, extra_headers={"Idempotency-Key": tag}))
+                return jobs.create(**body, extra_headers={"Idempotency-Key": tag})
         except Fault as fault:
             # The server may be at it still: from here on this session only looks.
             self._may_come_late |= fault.kind == "timeout"
@@ -325,7 +325,7 @@ class TuningJob:
         """The job that this folder created; by its tag, or by its files where a server drops tags."""
         try:
             with endpoint.translated():
-                listed = list(islice(endpoint.whole(endpoint.client.fine_tuning.jobs.list(limit=100)), _LISTED))
+                listed = list(islice(endpoint.client.fine_tuning.jobs.list(limit=100), _LISTED))
         except ServerRefused as refusal:
             raise ServerRefused(
                 f"{self.folder} may have created a job before it was interrupted, and the server does not list its "
@@ -350,7 +350,7 @@ def find_job(endpoint: Endpoint, name: str, limits: LimitsConfig) -> Any:
 
     def retrieve() -> Any:
         with endpoint.translated(what=f"the job {name!r}"):
-            return endpoint.whole(endpoint.client.fine_tuning.jobs.retrieve(name))
+            return endpoint.client.fine_tuning.jobs.retrieve(name)
 
     return insist(retrieve, f"looking at the job {name!r}", limits)
 
