@@ -23,6 +23,8 @@ class FaultServer:
         self.life = ["validating_files", "running", "succeeded"]
         """What a job's status becomes, one look after the other."""
         self.keeps_metadata = True
+        self.page = None
+        """What every request gets in place of an answer: a type and its content."""
         self.lock = threading.Lock()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
@@ -85,11 +87,12 @@ class FaultServer:
             case "GET", ["fine_tuning", "jobs"]:
                 return _listed(list(self.jobs.values()))
             case "GET", ["fine_tuning", "jobs", name]:
-                return self._look(self.jobs[name])
+                return self._look(self.jobs[name]) if name in self.jobs else None
             case "GET", ["fine_tuning", "jobs", name, "events"]:
                 return _listed(self.events[name][::-1])
             case "POST", ["fine_tuning", "jobs", name, "cancel"]:
-                self.jobs[name] |= {"status": "cancelled"}
+                if self.jobs[name]["status"] != "succeeded":
+                    self.jobs[name] |= {"status": "cancelled"}
                 return self.jobs[name]
             case "GET", ["models"]:
                 return _listed([{"id": name, "object": "model"} for name in ("adder-large", "adder-small")])
@@ -173,6 +176,8 @@ def _handler(server):
             if fault == "lost":  # done, but the answer never arrives
                 self.close_connection = True
                 return None
+            if server.page is not None:
+                return self.send(200, server.page[1], {"content-type": server.page[0]})
             content = b"<html>busy</html>" if fault == "no json" else json.dumps(answer).encode()
             if fault in ("cut", "drip"):
                 self.send_response(200)
@@ -192,9 +197,8 @@ def _handler(server):
         def send(self, status, content, headers=()):
             content = content if isinstance(content, bytes) else json.dumps(content).encode()
             self.send_response(status)
-            self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(content)))
-            for header, value in dict(headers).items():
+            for header, value in ({"content-type": "application/json"} | dict(headers)).items():
                 self.send_header(header, value)
             self.end_headers()
             self.wfile.write(content)

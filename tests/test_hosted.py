@@ -139,7 +139,7 @@ def test_what_was_answered_is_not_asked_again_and_needs_no_server(exam, server, 
     again, _ = exam().ask()
     assert found(again) == found(first)
     assert again["asked_now"] == 0
-    assert exam().estimate().requests == 0
+    assert exam().estimate().in_words() == "0 requests (40 of 40 are answered already)"
 
 
 def test_faults_pass_and_change_nothing(exam, server):
@@ -158,7 +158,7 @@ def test_faults_pass_and_change_nothing(exam, server):
     assert {k: disturbed[k] for k in expected()} == expected()
     assert server.asked[PROMPTS[20]] == 6
     assert all(server.asked[prompt] == 2 for prompt in PROMPTS[: len(kinds)])
-    assert disturbed["never_whole"] == 0
+    assert disturbed["unanswered"] == 0
 
 
 @pytest.mark.parametrize("fault", ["slow", "drip"])
@@ -175,18 +175,73 @@ def test_an_answer_that_does_not_come_in_time_is_asked_for_again(exam, server, f
     assert result["requests"] == 41
 
 
-def test_half_answers_that_stay_half_are_wrong_and_never_an_error(exam, server):
-    right = [prompt for prompt, p in zip(PROMPTS, PROBLEMS, strict=True) if int(p.answer) % 7 and int(p.answer) % 11]
-    kinds = ["no json", "no choices", "no finish", "empty", "length", "filtered"]
-    kinds.append((400, {}, {"message": "blocked", "code": "content_filter"}))
-    for prompt, kind in zip(right, kinds, strict=False):
+RIGHT = [prompt for prompt, p in zip(PROMPTS, PROBLEMS, strict=True) if int(p.answer) % 7 and int(p.answer) % 11][1:]
+
+
+def test_an_answer_that_is_empty_cut_or_filtered_is_wrong_and_never_an_error(exam, server):
+    kinds = ["empty", "length", "filtered", (400, {}, {"message": "blocked", "code": "content_filter"})]
+    for prompt, kind in zip(RIGHT, kinds, strict=False):
         server.faults[prompt] = [kind] * 20
     result, _ = exam().ask()
     assert result["right"] == expected()["right"] - len(kinds)
     assert result["count"] == 40
-    assert (result["never_whole"], result["cut_short"], result["filtered"], result["unanswered"]) == (4, 1, 2, 0)
-    # A model that ran out of tokens, or was filtered, would do so again: asked once. Others get two more chances.
-    assert [server.asked[prompt] for prompt in right[:7]] == [3, 3, 3, 3, 1, 1, 1]
+    assert (result["cut_short"], result["filtered"], result["unanswered"]) == (1, 2, 0)
+    # A model that ran out of tokens, or was filtered, would do so again: asked once. An empty one gets more chances.
+    assert [server.asked[prompt] for prompt in RIGHT[:4]] == [3, 1, 1, 1]
+    assert exam().estimate().requests == 0
+
+
+def test_half_answers_that_stay_half_are_no_answers(exam, server):
+    kinds = ["no json", "no choices", "no finish"]
+    for prompt, kind in zip(RIGHT[::9], kinds, strict=False):  # apart: one after the other they would be an outage
+        server.faults[prompt] = [kind] * 3
+    limits = LimitsConfig(concurrency=4, backoff=0.01)
+    with pytest.raises(ServerFailing, match=r"3 of 40 problems got no answer.*--unanswered-are-wrong"):
+        exam(limits=limits).ask()
+    assert [server.asked[prompt] for prompt in RIGHT[::9][:3]] == [3, 3, 3]
+    result, _ = exam(limits=limits).ask()
+    assert result["asked_now"] == 3
+    assert {k: result[k] for k in expected()} == expected()
+    server.faults[RIGHT[0]] = ["no choices"] * 3
+    result, _ = exam(limits=limits, lenient=True, temperature=0.5).ask()
+    assert (result["unanswered"], result["right"]) == (1, expected()["right"] - 1)
+
+
+@pytest.mark.parametrize(
+    ("page", "says"),
+    [
+        (("text/html; charset=utf-8", "<html>Welcome</html>"), "(no JSON but text/html)"),
+        (("application/json", "{broken"), "(broken JSON)"),
+        (("application/json", "[1,2]"), "(JSON without a message in it)"),
+        (("application/json", '{"choices":[]}'), "(JSON without a message in it)"),
+        (("application/json", '{"choices":[{"message":{"content":null},"finish_reason":"stop"}]}'), "without text"),
+        (("application/json", '{"choices":[{"message":{"content":42},"finish_reason":"length"}]}'), "without text"),
+    ],
+)
+@pytest.mark.parametrize("lenient", [False, True])
+def test_a_server_that_does_not_speak_the_protocol_is_named_and_never_scored(exam, server, page, says, lenient):
+    server.page = (page[0], page[1].encode())
+    with pytest.raises(
+        ServerFailing, match=r"answers, but not as OpenAI's protocol does.*is --base-url right"
+    ) as caught:
+        exam(lenient=lenient).ask()
+    assert says in str(caught.value)
+    assert server.url in str(caught.value)
+    assert sum(server.asked.values()) == 3
+    server.page = None
+    assert exam().estimate().requests == 40
+    result, _ = exam().ask()
+    assert {k: result[k] for k in expected()} == expected()
+
+
+def test_answers_that_were_never_whole_are_asked_again(exam, server, tmp_path):
+    """Files of earlier versions hold them as answers."""
+    exam().ask()
+    path = tmp_path / "answers.jsonl"
+    rows = [row | {"text": "", "finish": None, "fault": "a half answer"} for row in lines(path)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result, _ = exam().ask()
+    assert (result["asked_now"], result["right"]) == (40, expected()["right"])
 
 
 def test_a_server_that_asks_for_a_pause_gets_it_from_everybody(exam, server):
@@ -240,7 +295,7 @@ def test_an_outage_stops_with_what_is_kept_and_is_never_scored(exam, server):
     for prompt in PROMPTS[10:]:
         server.faults[prompt] = [500] * 50
     limits = LimitsConfig(concurrency=4, retries=1, backoff=0.01)
-    with pytest.raises(ServerFailing, match=r"keeps failing, after 1 retries with: 500.*; 10 of 40 answers are kept"):
+    with pytest.raises(ServerFailing, match=r"keeps failing, after 1 retry with: 500.*; 10 of 40 answers are kept"):
         exam(limits=limits).ask()
     server.faults.clear()
     server.asked.clear()
@@ -358,6 +413,8 @@ def test_a_torn_last_line_is_asked_again(exam, server, tmp_path):
         assert found(again) == found(first)
         assert sum(server.asked.values()) == asked
         assert len(Answers(path).known) == 40
+        assert path.read_bytes().endswith(b"}\n")
+        assert {row["key"] for row in lines(path)} == set(Answers(path).known)  # every line is JSON again
     path.write_bytes(whole[:-1])
     exam(temperature=0.5).ask()
     assert len(Answers(path).known) == 80
@@ -448,7 +505,7 @@ def test_a_cap_in_money_is_never_passed_and_says_what_the_rest_takes(exam, serve
     assert {k: result[k] for k in expected()} == expected()
     assert result["cost"] == pytest.approx(sum(r["input"] + r["output"] for r in lines(exam()._answers.path)) / 1000)
     assert sum(server.asked.values()) == 40
-    with pytest.raises(BadConfig, match="max_cost needs price_input and price_output"):
+    with pytest.raises(BadConfig, match="--max-cost needs --price-input and --price-output"):
         load(LimitsConfig, {"max_cost": 1})
 
 
@@ -487,8 +544,32 @@ def test_keys_go_only_where_they_should(server, tmp_path, monkeypatch):
         with pytest.raises(BadConfig, match="keys come from the environment") as caught:
             load(EndpointConfig, {"base_url": url})
         assert KEY not in str(caught.value)
-    with pytest.raises(BadConfig, match="not an address such as"):
+    with pytest.raises(BadConfig, match="--base-url 'localhost:8000' is not an address such as"):
         load(EndpointConfig, {"base_url": "localhost:8000"})
+
+
+@pytest.mark.parametrize("key", ["sk-kéy", "sk-one\nsk-two", "sk one", "sk-\u200b1"])
+def test_what_cannot_be_a_key_is_found_before_anything_is_sent(server, exam, tmp_path, monkeypatch, key):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(BadConfig, match="the key in OPENAI_API_KEY has a space, a line break or a character") as caught:
+        exam().ask()
+    assert key not in str(caught.value)
+    assert not server.paths
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\n")  # as read from a file
+    assert exam(PROBLEMS[:1]).ask()[0]["count"] == 1
+
+
+def test_a_variable_that_is_named_must_hold_a_key_and_is_not_repeated(server, monkeypatch):
+    for name in ("hf_kEy1f2e3d4c", "EMPTY"):
+        monkeypatch.setenv("EMPTY", "")
+        config = load(EndpointConfig, {"base_url": server.url, "key_variable": name})
+        with Endpoint(config) as endpoint, pytest.raises(BadConfig, match="variable that is not set") as caught:
+            _ = endpoint.client
+        assert name not in str(caught.value)
+    with pytest.raises(BadConfig, match="takes the NAME of an environment variable") as caught:
+        load(EndpointConfig, {"key_variable": KEY})
+    assert KEY not in str(caught.value)
 
 
 def test_a_missing_package_is_named_with_the_command_that_installs_it(exam, monkeypatch):
@@ -603,6 +684,32 @@ def test_the_command_prints_estimate_table_and_cost(server, tmp_path):
     with pytest.raises(BadConfig, match="which model"):
         evaluate_hosted()
     assert KEY not in everything(tmp_path) + done.stdout + done.stderr
+
+
+def test_the_command_names_its_options_and_counts_once(server, tmp_path):
+    (tmp_path / "sums.txt").write_text("\n".join(p.question for p in PROBLEMS[:6]))
+    command = ["evaluate", "--model", "adder-small", "--problems", "sums.txt", "--base-url", server.url]
+    server.faults[PROMPTS[1]] = [500, 500]
+    server.faults[PROMPTS[2]] = ["no choices"] * 3
+    server.faults[PROMPTS[3]] = ["no usage"]
+    done = carryon(*command, "--unanswered-are-wrong", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "could not be read" not in done.stdout  # all that came could
+    assert "1 problem got no answer and counts as wrong" in done.stdout
+    said = " ".join(done.stdout.split())
+    assert "10 requests now; 8 in all that were answered or may be charged" in said
+    assert "of answers at most (the server did not say how many 4 requests took)" in said
+
+    def refused(*options, command="evaluate"):
+        failed = carryon(command, *options, "--model", "m", cwd=tmp_path)
+        assert failed.returncode == 2
+        return " ".join(failed.stderr.replace("│", " ").split())
+
+    assert "--concurrency: input should be" in refused("--concurrency", "0")
+    assert "--max-cost needs --price-input and --price-output" in refused("--max-cost", "1")
+    assert "-3 is too small: at least 0" in refused("job", "--price", "-3", "--dry-run", command="finetune")
+    assert "0 is too small: at least 0.05" in refused("job", "--poll", "0", command="finetune")
+    assert "'nan' is not a number" in refused("--temperature", "nan")
 
 
 def everything(folder):
@@ -766,6 +873,37 @@ def test_a_job_can_be_left_cancelled_and_adopted(server, tmp_path, monkeypatch, 
     assert len(server.files) == 2
     with pytest.raises(BadConfig, match="name the model to start from"):
         finetune(Path("new"))
+
+
+def test_a_job_that_the_server_does_not_have_is_named_and_leaves_nothing(server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ServerRefused, match="does not know the job 'ftjob-99'"):
+        finetune(Path("job"), model="adder-small", base_url=server.url, adopt="ftjob-99")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_cancel_that_cannot_be_says_so(tune, server, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadRun, match="new holds no job: there is nothing to cancel"):
+        finetune(Path("new"), model="adder-small", base_url=server.url, cancel=True)
+    assert not list(tmp_path.iterdir())
+    tune()
+    with pytest.raises(BadRun, match=r"job ftjob-0 has ended already \(succeeded\): there is nothing to cancel"):
+        finetune(Path("job"), cancel=True)
+    # Ended at the server, which nobody here has seen.
+    state = json.loads(Path("job/state.json").read_text())
+    Path("job/state.json").write_text(json.dumps({"files": state["files"], "job": "ftjob-0", "status": "running"}))
+    with pytest.raises(BadRun, match=r"has ended already \(succeeded\)"):
+        finetune(Path("job"), cancel=True)
+    assert TuningJob.open(Path("job")).tuned_model == "ft:adder-small:sums"
+
+
+@pytest.mark.parametrize("page", [("text/html", b"<html>Welcome</html>"), ("application/json", b"{broken")])
+def test_a_server_that_does_not_speak_the_protocol_tunes_nothing(tune, server, page):
+    server.page = page
+    with pytest.raises(ServerFailing, match=r"the server answers, but not as OpenAI's protocol does \("):
+        tune(retries=20)
+    assert server.paths == ["GET /v1/files"] * 3
 
 
 def test_a_data_set_made_before_is_used_as_it_is(tune, server, tmp_path):

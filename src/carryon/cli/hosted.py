@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import number
+from .options import amount, number
 
 if TYPE_CHECKING:
     from ..interop.hosted import EndpointConfig, HostedExam, TuningJob
@@ -28,7 +28,7 @@ BaseUrl = Annotated[
 KeyVariable = Annotated[
     str | None, typer.Option(help="The environment variable with the key, or none; OPENAI_API_KEY if left out.")
 ]
-Timeout = Annotated[float, typer.Option(help="Seconds for one whole answer.")]
+Timeout = Annotated[float, amount("Seconds for one whole answer.", 0.001)]
 Operation = Annotated[str, typer.Option(help="add, subtract, multiply, sine or sqrt.")]
 Digits = Annotated[int, number("Longest operand of the integer operations.")]
 Base = Annotated[int, number("2 to 10, for the integer operations.")]
@@ -68,11 +68,11 @@ def evaluate(
     examples: Annotated[int, number("Worked examples in front of every problem.", 0)] = 0,
     wrong_examples: Annotated[bool, typer.Option("--wrong-examples", help="Give those wrong answers.")] = False,
     example_set: Annotated[int, number("Which examples.")] = 0,
-    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    temperature: Annotated[float, amount("0 is greedy.", 0)] = 0.0,
     server_temperature: Annotated[
         bool, typer.Option("--server-temperature", help="Send no temperature: some models take only their own.")
     ] = False,
-    top_p: Annotated[float | None, typer.Option(help="Sample from the likeliest tokens of this much together.")] = None,
+    top_p: Annotated[float | None, amount("Sample from the likeliest tokens of this much together.")] = None,
     seed: Annotated[int | None, number("Of the sampled tokens, for servers that know one.")] = None,
     max_tokens: Annotated[
         int | None, number("Most tokens of an answer; if left out, what right answers need and a quarter more.")
@@ -87,11 +87,11 @@ def evaluate(
     concurrency: Annotated[int, number("Requests at the same time.")] = 8,
     retries: Annotated[int, number("Times a request is sent again when the server fails.")] = 6,
     timeout: Timeout = 60.0,
-    requests_per_minute: Annotated[float | None, typer.Option(help="Not more than these.")] = None,
-    tokens_per_minute: Annotated[float | None, typer.Option(help="Not more than these, answers included.")] = None,
-    price_input: Annotated[float | None, typer.Option(help="Dollars for a million tokens of prompts.")] = None,
-    price_output: Annotated[float | None, typer.Option(help="Dollars for a million tokens of answers.")] = None,
-    max_cost: Annotated[float | None, typer.Option(help="Stop before more dollars than this are spent.")] = None,
+    requests_per_minute: Annotated[float | None, amount("Not more than these.")] = None,
+    tokens_per_minute: Annotated[float | None, amount("Not more than these, answers included.")] = None,
+    price_input: Annotated[float | None, amount("Dollars for a million tokens of prompts.", 0)] = None,
+    price_output: Annotated[float | None, amount("Dollars for a million tokens of answers.", 0)] = None,
+    max_cost: Annotated[float | None, amount("Stop before more dollars than this are spent.", 0)] = None,
     max_requests: Annotated[int | None, number("Stop after so many requests.")] = None,
     answers: Annotated[
         Path | None, typer.Option(help="The file of all answers; hosted/MODEL.jsonl if left out.")
@@ -143,6 +143,7 @@ def evaluate(
             "answer_after": answer_after,
             "body": override({}, body or ()),
         },
+        as_options=True,
     )
     limits = load(
         LimitsConfig,
@@ -156,6 +157,7 @@ def evaluate(
             "max_cost": max_cost,
             "max_requests": max_requests,
         },
+        as_options=True,
     )
     question = load(
         EvaluationConfig,
@@ -263,11 +265,11 @@ def finetune(
     suffix: Annotated[str | None, typer.Option(help="Part of the tuned model's name.")] = None,
     epochs: Annotated[int | None, number("Passes over the data; the server decides if left out.")] = None,
     batch_size: Annotated[int | None, number("Examples a step; the server decides if left out.")] = None,
-    learning_rate_multiplier: Annotated[float | None, typer.Option(help="The server decides if left out.")] = None,
-    price: Annotated[float | None, typer.Option(help="Dollars for a million tokens of training.")] = None,
+    learning_rate_multiplier: Annotated[float | None, amount("The server decides if left out.")] = None,
+    price: Annotated[float | None, amount("Dollars for a million tokens of training.", 0)] = None,
     retries: Annotated[int, number("Times a request is sent again when the server fails.")] = 20,
     timeout: Timeout = 60.0,
-    poll: Annotated[float, typer.Option(help="Most seconds between two looks at the job.", min=0.05)] = 20.0,
+    poll: Annotated[float, amount("Most seconds between two looks at the job.", 0.05)] = 20.0,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Create the job and leave.")] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the folder's job.")] = False,
     adopt: Annotated[str | None, typer.Option(help="Follow this job of the server's in the folder.")] = None,
@@ -281,7 +283,7 @@ def finetune(
     Example: carryon hosted finetune jobs/add --model gpt-4.1-nano-2025-04-14 --operation add --format hosted_plain
     """
     from ..config import DataConfig, load
-    from ..errors import BadConfig
+    from ..errors import BadConfig, BadRun
     from ..interop.hosted import (
         Endpoint,
         LimitsConfig,
@@ -289,10 +291,13 @@ def finetune(
         TuningJob,
         config_of_dataset,
         estimate_tuning,
+        find_job,
     )
     from .output import print_json
 
     is_there = (folder / "job.json").exists()
+    if cancel and not is_there and adopt is None:
+        raise BadRun(f"{folder} holds no job: there is nothing to cancel")
     if is_there and model is None:
         config = TuningJob.open(folder).config
     elif model is None:
@@ -319,21 +324,23 @@ def finetune(
                 "batch_size": batch_size,
                 "learning_rate_multiplier": learning_rate_multiplier,
             },
+            as_options=True,
         )
     if dry_run:
         estimate = estimate_tuning(config, price)
         print_json(estimate.as_dict()) if as_json else print(_in_words(estimate))
         return
-    limits = load(LimitsConfig, {"retries": retries})
+    limits = load(LimitsConfig, {"retries": retries}, as_options=True)
 
     with Endpoint(_endpoint(config.base_url, key_variable, timeout)) as endpoint:
         _ = endpoint.client  # a missing key or package is found before anything is written
+        adopted = None if adopt is None else find_job(endpoint, adopt, limits)
         job = TuningJob.start(folder, config)
         with job.locked():
             if not is_there:
                 _tell(_in_words(estimate_tuning(config, price)))
-            if adopt is not None:
-                job.adopt(adopt)
+            if adopted is not None:
+                job.adopt(adopted)
             if cancel:
                 job.cancel(endpoint, limits)
             else:
@@ -341,6 +348,8 @@ def finetune(
             result = job.summary() if no_wait else _follow(job, endpoint, limits, poll)
     if as_json:
         print_json(result)
+    elif no_wait and cancel:
+        print(f"job {job.id} is {result['status']}")
     elif no_wait:
         print(f"job {job.id} goes on at the server: 'carryon hosted finetune {folder}' follows it")
     else:
@@ -369,7 +378,8 @@ def _endpoint(base_url: str | None, key_variable: str | None, timeout: float) ->
     from ..interop.hosted import OPENAI, EndpointConfig
 
     url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
-    return load(EndpointConfig, {"base_url": url, "key_variable": key_variable, "timeout": timeout})
+    values = {"base_url": url, "key_variable": key_variable, "timeout": timeout}
+    return load(EndpointConfig, values, as_options=True)
 
 
 def _slug(model: str) -> str:
@@ -386,6 +396,13 @@ def _in_words(estimate: Any) -> str:
     return f"{words}; ${dollars(estimate.cost)} for {passes}"
 
 
+def _bounds(uncounted: int) -> str:
+    if not uncounted:
+        return ""
+    requests = "1 request" if uncounted == 1 else f"{uncounted:,} requests"
+    return f" at most (the server did not say how many {requests} took)"
+
+
 def _print_result(result: dict[str, Any], question: Any, host: str) -> None:
     from ..evaluation import describe
     from ..interop.hosted.costs import dollars
@@ -394,17 +411,28 @@ def _print_result(result: dict[str, Any], question: Any, host: str) -> None:
     what = result.get("file") or describe(question)
     if result["request"]["temperature"] is None:
         what = what.removesuffix(", greedy") + ", at the server's temperature"
-    print_scores(result, f"{result['model']} at {host}: {what}, {question.data.format.name}")
-    for count, words in (
-        (result["cut_short"], f"answers were cut at {result['max_tokens']:,} tokens: --max-tokens gives them more"),
-        (result["filtered"], "answers were withheld by the server's filter"),
-        (result["never_whole"], "answers never came whole"),
-        (result["unanswered"], "problems got no answer and count as wrong"),
+    # Problems without an answer are told of below: here they would be counted twice.
+    read = result | {"unreadable": max(0, result["unreadable"] - result["unanswered"])}
+    print_scores(read, f"{result['model']} at {host}: {what}, {question.data.format.name}")
+    more = f"cut at {result['max_tokens']:,} tokens: --max-tokens gives more"
+    for count, one, many in (
+        (result["cut_short"], f"answer was {more}", f"answers were {more}"),
+        (
+            result["filtered"],
+            "answer was withheld by the server's filter",
+            "answers were withheld by the server's filter",
+        ),
+        (
+            result["unanswered"],
+            "problem got no answer and counts as wrong",
+            "problems got no answer and count as wrong",
+        ),
     ):
         if count:
-            print(f"{count:,} {words}")
+            print(f"{count:,} {one if count == 1 else many}")
     cost = f", ${dollars(result['cost'])}" if result["cost"] is not None else ""
     print(
-        f"{result['asked_now']:,} requests now, {result['requests']:,} in all{cost}, {result['input_tokens']:,} tokens "
-        f"of prompts and {result['output_tokens']:,} of answers; every answer is in {result['answers']}"
+        f"{result['asked_now']:,} requests now; {result['requests']:,} in all that were answered or may be charged"
+        f"{cost}, {result['input_tokens']:,} tokens of prompts and {result['output_tokens']:,} of answers"
+        f"{_bounds(result['uncounted'])}; every answer is in {result['answers']}"
     )

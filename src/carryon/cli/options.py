@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import math
 import re
 from typing import Any
 
@@ -23,3 +24,20 @@ def number(help: str, least: int | None = None) -> Any:
         return given
 
     return typer.Option(help=help, parser=parse, metavar="N")
+
+
+def amount(help: str, least: float | None = None) -> Any:
+    """An option that takes a number, whole or not, of at least so much."""
+
+    def parse(value: Any) -> float:
+        try:
+            given = float(value)
+        except ValueError:
+            given = math.nan
+        if not math.isfinite(given):
+            raise typer.BadParameter(f"{value!r} is not a number")
+        if least is not None and given < least:
+            raise typer.BadParameter(f"{value} is too small: at least {least:g}")
+        return given
+
+    return typer.Option(help=help, parser=parse, metavar="X")

@@ -37,15 +37,20 @@ def override(values: dict[str, Any], settings: Iterable[str]) -> dict[str, Any]:
 C = TypeVar("C", bound=Config)
 
 
-def load(kind: type[C], values: Mapping[str, Any]) -> C:
-    """`values` as a config of this kind; all that is wrong with them at once, as one BadConfig."""
+def load(kind: type[C], values: Mapping[str, Any], *, as_options: bool = False) -> C:
+    """`values` as a config of this kind; all that is wrong with them at once, as one BadConfig.
+
+    `as_options`: they were given as options of the same names, which is how a message should call them.
+    """
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise BadConfig("; ".join(_explain(kind, dict(e)) for e in error.errors(include_url=False))) from None
+        raise BadConfig(
+            "; ".join(_explain(kind, dict(e), as_options) for e in error.errors(include_url=False))
+        ) from None
 
 
-def _explain(kind: type[Config], error: dict[str, Any]) -> str:
+def _explain(kind: type[Config], error: dict[str, Any], as_options: bool) -> str:
     keys, table = _follow(kind, error["loc"])
     path = ".".join(keys)
     given = error.get("input")
@@ -61,6 +66,7 @@ def _explain(kind: type[Config], error: dict[str, Any]) -> str:
         case "value_error":
             return str(error["ctx"]["error"])
         case _:
+            path = f"--{path.replace('_', '-')}" if as_options else path
             return f"{path}: {error['msg'][0].lower()}{error['msg'][1:]}, not {given!r}"
 
 

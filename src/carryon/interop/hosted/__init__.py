@@ -11,7 +11,7 @@ from .endpoint import Endpoint, Fault, Reply
 from .exam import HostedExam
 from .request import Request
 from .settings import KEY_VARIABLE, OPENAI, EndpointConfig, LimitsConfig, RequestConfig
-from .tuning import TuningConfig, TuningEstimate, TuningJob, config_of_dataset, estimate_tuning
+from .tuning import TuningConfig, TuningEstimate, TuningJob, config_of_dataset, estimate_tuning, find_job
 
 __all__ = [
     "KEY_VARIABLE",
@@ -34,4 +34,5 @@ __all__ = [
     "TuningJob",
     "config_of_dataset",
     "estimate_tuning",
+    "find_job",
 ]

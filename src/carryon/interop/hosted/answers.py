@@ -1,15 +1,18 @@
 """The file of every answer: a JSON object a line, on disk before the next request is counted as answered.
 
     {"key": "…", "prompt": "…", "text": " 1 5 7 5", "finish": "stop", "input": 15, "output": 8, "model": "…"}
-    {"key": "…", "fault": "no answer within 60 s", "input": 15, "output": 24}        (may have cost as much)
+    {"key": "…", "fault": "no answer within 60 s", "input": 15, "output": 24, "at_most": true}
+
+The second may have cost as much, as nobody said how many tokens it took, and is asked again.
 
 A key is the hash of all that was asked, so that one file can hold the answers of many evaluations, and an evaluation
-that was interrupted asks only for the keys that are not there. What a kill tore is asked again.
+that was interrupted asks only for the keys that are not there. What a kill tore is cut off and asked again.
 """
 
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,8 +32,6 @@ class Answer:
     finish: str | None
     input_tokens: int
     output_tokens: int
-    fault: str | None = None
-    """It never came whole: this is what came."""
 
 
 class Answers:
@@ -41,9 +42,12 @@ class Answers:
         self._handle: int | None = None
         self.known: dict[str, Answer] = {}
         self._spent: dict[str, tuple[int, int, int]] = {}
+        self._uncounted: Counter[str] = Counter()
         self.torn = 0
         """Lines that a kill left unfinished."""
-        self._ends_torn = False
+        self._whole = 0
+        """Bytes up to the end of the last line that can be read or has a newline."""
+        self._lacks_newline = self._tail_is_whole = False
         self._read()
 
     def _read(self) -> None:
@@ -52,29 +56,49 @@ class Answers:
         except FileNotFoundError:
             return
         with file:
-            number = 0
+            number = self._whole = 0
             while raw := file.readline(_LONGEST_LINE):
                 number += 1
-                self._ends_torn = not raw.endswith(b"\n")
+                self._lacks_newline = not raw.endswith(b"\n")
                 text = raw.decode("utf-8", "replace")
                 if not (text.startswith(_START) or _START.startswith(text.rstrip("\n"))):
                     raise BadInput(f"{self.path} line {number} is not an answer of ours: name another file")
                 try:
                     self._take(json.loads(text))
+                    self._tail_is_whole = True
                 except (ValueError, KeyError, TypeError, RecursionError):
                     self.torn += 1
+                    self._tail_is_whole = False
+                self._whole += len(raw) if self._tail_is_whole or not self._lacks_newline else 0
+
+    def _mend(self) -> None:
+        """Take off the line that a kill tore, so that every line of the file is a JSON object again."""
+        if self._lacks_newline:
+            with open(self.path, "r+b") as file:
+                file.truncate(self._whole)
+                if self._tail_is_whole:
+                    file.seek(0, os.SEEK_END)
+                    file.write(b"\n")
+                file.flush()
+                os.fsync(file.fileno())
+            self._lacks_newline = False
 
     def _take(self, row: dict[str, Any]) -> None:
         key, tokens = str(row["key"]), (int(row["input"]), int(row["output"]))
         before = self._spent.get(key, (0, 0, 0))
         self._spent[key] = (before[0] + 1, before[1] + tokens[0], before[2] + tokens[1])
-        if "text" in row:
-            self.known[key] = Answer(str(row["text"]), row["finish"], *tokens, fault=row.get("fault"))
+        self._uncounted[key] += bool(row.get("at_most"))
+        if "text" in row and "fault" not in row:
+            self.known[key] = Answer(str(row["text"]), row["finish"], *tokens)
 
     def spent(self, keys: Iterable[str]) -> tuple[int, int, int]:
         """Requests and tokens, of prompts and of answers, that these have taken so far."""
         rows = [self._spent[key] for key in set(keys) if key in self._spent]
         return sum(r[0] for r in rows), sum(r[1] for r in rows), sum(r[2] for r in rows)
+
+    def uncounted(self, keys: Iterable[str]) -> int:
+        """Requests of which the server did not say how many tokens they took: the most they can have is taken."""
+        return sum(self._uncounted[key] for key in set(keys))
 
     @contextmanager
     def opened(self) -> Iterator[None]:
@@ -88,8 +112,10 @@ class Answers:
         with hold(lock, busy):
             self.known.clear()
             self._spent.clear()
-            self.torn, self._ends_torn = 0, False
+            self._uncounted.clear()
+            self.torn, self._lacks_newline = 0, False
             self._read()  # again: another process may have written until now
+            self._mend()
             self._is_open = True
             try:
                 yield
@@ -109,7 +135,6 @@ class Answers:
             if self._handle is None:
                 self._handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
                 sync_folder(self.path.parent)
-                line = b"\n" + line if self._ends_torn else line
             written = 0
             while written < len(line):
                 written += os.write(self._handle, line[written:])

@@ -10,13 +10,11 @@ from typing import Any
 from ...errors import CapReached, ServerFailing, ServerRefused
 from .answers import Answers
 from .costs import dollars
-from .endpoint import Endpoint, Fault, Reply
+from .endpoint import HALF_RETRIES, Endpoint, Fault, Reply
 from .patience import Pace, pause_after
 from .request import Request
 from .settings import LimitsConfig
 
-_HALF_RETRIES = 2
-"""A half answer is asked for again so often, then it is taken for what the model has to say."""
 _OUTAGE = 3
 """So many requests given up in a row, none answered in between: the server is down, not some prompts cursed."""
 _GRACE = 3.0
@@ -162,16 +160,17 @@ class _Session:
             if not self._enter(most):
                 return
             try:
-                fault = self._send(key, prompt, most, is_last=halves >= _HALF_RETRIES or attempt == retries)
+                is_last = halves >= HALF_RETRIES or attempt == retries
+                fault = self._send(key, prompt, most, is_last)
             finally:
                 self._leave(most)
             if fault is None:
                 return
-            halves += fault.kind == "half"
+            halves += fault.kind in ("half", "empty")
             if fault.kind == "unreachable" and not self._answered:
                 raise ServerFailing(f"{fault.words}: is the server running, and --base-url right?")
-            if attempt == retries:
-                self._give_up(fault)
+            if attempt == retries or halves > HALF_RETRIES:
+                self._give_up(fault, attempt)
                 return
             pause = pause_after(fault, attempt, key, self._limits.backoff)
             self._tell_once(fault)
@@ -185,15 +184,13 @@ class _Session:
         config, started = self._request.config, time.monotonic()
         try:
             reply = self._endpoint.ask(config.kind, self._request.body(prompt), config.body)
-            fault = None
-        except Fault as raised:
-            fault, reply = raised, raised.reply or Reply("", None, None, None, None)
-            if not (fault.kind == "half" and is_last):
+        except Fault as fault:
+            reply = fault.reply or Reply("", None, None, None, None)
+            if not (fault.kind == "empty" and is_last):
                 if fault.may_have_cost:
                     self._write(key, {"fault": fault.words}, reply, most)
                 return fault
         row = {"prompt": prompt, "text": reply.text, "finish": reply.finish, "model": reply.model}
-        row |= {"fault": fault.words} if fault else {}
         self._write(key, {**row, "seconds": round(time.monotonic() - started, 3)}, reply, most)
         with self._changed:
             self._answered += 1
@@ -205,7 +202,8 @@ class _Session:
         """Where the server does not say how many tokens it took, it took as many as it could."""
         given = reply.input_tokens, reply.output_tokens
         taken = tuple(bound if number is None else number for number, bound in zip(given, most, strict=True))
-        self._answers.write(key, {**row, "input": taken[0], "output": taken[1]})
+        row = {**row, "input": taken[0], "output": taken[1]} | ({"at_most": True} if None in given else {})
+        self._answers.write(key, row)
         with self._changed:
             self._spent = (self._spent[0] + taken[0], self._spent[1] + taken[1])
 
@@ -216,14 +214,17 @@ class _Session:
         if is_new and self.tell is not None:
             self.tell(f"{fault.words}: trying again")
 
-    def _give_up(self, fault: Fault) -> None:
+    def _give_up(self, fault: Fault, retries: int) -> None:
         with self._changed:
             self.last_fault = fault.words
             self._given_up_in_a_row += 1
             is_down = not self._num_done or self._given_up_in_a_row >= self.outage
         if is_down:
             where = self._endpoint.config.base_url
-            raise ServerFailing(f"{where} keeps failing, after {self._limits.retries} retries with: {fault.words}")
+            if fault.kind == "half":
+                raise ServerFailing(f"{where} {fault.foreign}")
+            after = f", after {retries} {'retry' if retries == 1 else 'retries'}" if retries else ""
+            raise ServerFailing(f"{where} {'keeps failing' if retries else 'fails'}{after} with: {fault.words}")
 
     # --- leave to send ----------------------------------------------------------------------------------------------
 

@@ -61,8 +61,11 @@ class Estimate:
 
     def in_words(self) -> str:
         known = f" ({self.answered:,} of {self.problems:,} are answered already)" if self.answered else ""
+        requests = f"{self.requests:,} request{'' if self.requests == 1 else 's'}{known}"
+        if not self.requests:
+            return requests
         words = (
-            f"{self.requests:,} requests{known}, about {self.input_tokens:,} tokens of prompts and "
+            f"{requests}, about {self.input_tokens:,} tokens of prompts and "
             f"{self.output_tokens:,} to {self.most_output_tokens:,} of answers, counted with {self.counted}"
         )
         if self.cost is not None and self.most_cost is not None:

@@ -38,7 +38,10 @@ class Reply:
     model: str | None
 
 
-FaultKind = Literal["busy", "failing", "timeout", "unreachable", "cut", "half"]
+HALF_RETRIES = 2
+"""So often is asked again for a half answer: a server that gives no other does not speak the protocol."""
+FaultKind = Literal["busy", "failing", "timeout", "unreachable", "cut", "half", "empty"]
+"""half: it came with status 200, but is no answer; empty: an answer without a character."""
 
 
 class Fault(Exception):
@@ -56,9 +59,14 @@ class Fault(Exception):
         self.words, self.kind, self.retry_after, self.reply = words, kind, retry_after, reply
 
     @property
+    def foreign(self) -> str:
+        """What a server does that gives only half answers."""
+        return f"answers, but not as OpenAI's protocol does ({self.words}): is --base-url right? It usually ends in /v1"
+
+    @property
     def may_have_cost(self) -> bool:
         """The server may have worked for it, and count it."""
-        return self.kind in ("timeout", "cut", "half")
+        return self.kind in ("timeout", "cut", "half", "empty")
 
 
 class Endpoint:
@@ -74,6 +82,16 @@ class Endpoint:
     @cached_property
     def client(self) -> "OpenAI":
         config = self.config
+        if self._key is None and config.key_variable not in (None, "none"):  # not repeated: it may be a key
+            raise BadConfig(
+                "--key-variable names an environment variable that is not set, or empty: "
+                "put the key into it, or say --key-variable none to send none"
+            )
+        if self._key is not None and not all("!" <= character <= "~" for character in self._key):
+            raise BadConfig(
+                f"the key in {self.key_variable} has a space, a line break or a character that is not ASCII in it, "
+                "as no key does: copy it again"
+            )
         if self._key is None and config.base_url == OPENAI:
             raise BadConfig(
                 f"{config.base_url} needs a key: put it into the environment variable {self.key_variable}, "
@@ -84,11 +102,13 @@ class Endpoint:
                 f"the key in {KEY_VARIABLE} would go to {config.host} unencrypted: use https, or say --key-variable "
                 f"{KEY_VARIABLE} to send it all the same, or --key-variable none to send none"
             )
-        client: OpenAI = import_openai().OpenAI(
+        openai = import_openai()
+        client: OpenAI = openai.OpenAI(
             api_key=self._key or "none",  # the client insists on one; servers without keys ignore it
             base_url=config.base_url,
             timeout=config.timeout,
             max_retries=0,  # retries are ours: they share one clock, one budget and one cap
+            http_client=openai.DefaultHttpxClient(event_hooks={"response": [_refuse_pages]}),
         )
         return client
 
@@ -106,7 +126,7 @@ class Endpoint:
     def ask(self, kind: str, body: dict[str, Any], extra: dict[str, Any]) -> Reply:
         """One request. Fault: it may be sent again; ServerRefused: there is no use."""
         try:
-            return self._read(kind, self._send(kind, body, extra))
+            return self._read(kind, *self._send(kind, body, extra))
         except ServerRefused as refusal:
             # What newer models call the bound on their answers; older servers know max_tokens alone.
             if self._new_name_for_bound or kind != "chat" or "max_completion_tokens" not in str(refusal):
@@ -118,7 +138,8 @@ class Endpoint:
                 return fault.reply  # final: asking again would be filtered again
             raise
 
-    def _send(self, kind: str, body: dict[str, Any], extra: dict[str, Any]) -> bytes:
+    def _send(self, kind: str, body: dict[str, Any], extra: dict[str, Any]) -> tuple[bytes, str]:
+        """What came, and what the server says it is."""
         if self._new_name_for_bound and "max_tokens" in body:
             body = dict(body)
             body["max_completion_tokens"] = body.pop("max_tokens")
@@ -136,15 +157,21 @@ class Endpoint:
                     raise Fault(f"no whole answer within {self.config.timeout:g} s", "timeout")
                 if len(content) > _LONGEST_REPLY:
                     raise Fault(f"an answer of more than {_LONGEST_REPLY:,} bytes", "half")
-        return bytes(content)
+            media_type = str(response.headers.get("content-type", ""))
+        return bytes(content), media_type.partition(";")[0].strip()[:80]
 
-    def _read(self, kind: str, content: bytes) -> Reply:
+    def _read(self, kind: str, content: bytes, media_type: str) -> Reply:
         try:
             answer = json.loads(content)
+        except (ValueError, RecursionError):
+            came = "broken JSON" if "json" in media_type else f"no JSON but {media_type or 'something without a type'}"
+            raise Fault(self.scrub(came), "half") from None
+        try:
             choice = answer["choices"][0]
-            text = choice["message"]["content"] if kind == "chat" else choice["text"]
-        except (ValueError, KeyError, IndexError, TypeError, RecursionError):
-            raise Fault("a half answer: no JSON with choices in it", "half") from None
+            # Where a filter took the text, some servers leave the field out.
+            text = dict(choice["message"]).get("content") if kind == "chat" else dict(choice).get("text")
+        except (ValueError, KeyError, IndexError, TypeError):
+            raise Fault(f"JSON without a {'message' if kind == 'chat' else 'choice'} in it", "half") from None
         usage = answer.get("usage") if isinstance(answer.get("usage"), dict) else {}
         finish, model = choice.get("finish_reason"), answer.get("model")
         reply = Reply(
@@ -154,16 +181,16 @@ class Endpoint:
             _count(usage.get("completion_tokens")),
             self.scrub(model) if isinstance(model, str) else None,
         )
-        if not isinstance(text, str) and reply.finish in (None, "stop"):  # others say why there is none
-            raise Fault("a half answer: no text in it", "half", reply=reply)
+        if not isinstance(text, str) and (text is not None or reply.finish in (None, "stop")):  # others say why
+            raise Fault("an answer without text in it", "half", reply=reply)
         if reply.finish is None:
             raise Fault("a half answer: it does not say that it ended", "half", reply=reply)
         if not text and reply.finish == "stop":
-            raise Fault("an empty answer", "half", reply=reply)
+            raise Fault("an empty answer", "empty", reply=reply)
         return reply
 
     @contextmanager
-    def translated(self, model: str | None = None) -> Iterator[None]:
+    def translated(self, model: str | None = None, what: str = "what was asked for") -> Iterator[None]:
         """What the client raises, as a Fault or a ServerRefused, in words of ours and the server's, without the key."""
         openai = import_openai()
         import httpx2
@@ -173,18 +200,25 @@ class Endpoint:
         except (openai.APITimeoutError, httpx2.TimeoutException):
             raise Fault(f"no answer within {self.config.timeout:g} s", "timeout") from None
         except openai.APIStatusError as error:
-            raise self._of_status(error, model) from None
+            raise self._of_status(error, model, what) from None
         except openai.APIConnectionError as error:
             cause = error.__cause__
+            if isinstance(cause, Fault):
+                raise cause from None
             if isinstance(cause, httpx2.ConnectError | httpx2.UnsupportedProtocol):
                 raise Fault(self.scrub(f"{self.config.base_url} cannot be reached ({cause})"), "unreachable") from None
             raise Fault("the connection was cut", "cut") from None
         except httpx2.TransportError:
             raise Fault("the connection was cut", "cut") from None
-        except (openai.APIResponseValidationError, httpx2.DecodingError, ValueError):
+        except (
+            openai.APIResponseValidationError,
+            httpx2.DecodingError,
+            json.JSONDecodeError,
+            UnicodeDecodeError,
+        ):
             raise Fault("a half answer: it is not JSON", "half") from None
 
-    def _of_status(self, error: Any, model: str | None) -> Exception:
+    def _of_status(self, error: Any, model: str | None, what: str) -> Exception:
         status, words = int(error.status_code), self._words(error)
         code = f"{getattr(error, 'code', None)} {getattr(error, 'type', None)}"
         said = f"{status}: {words}" if words else str(status)
@@ -197,8 +231,8 @@ class Endpoint:
             return ServerRefused(f"{where} says that the money is spent ({said}): waiting would not help")
         if status == 404:
             return ServerRefused(
-                f"{where} does not know {f'the model {model!r}' if model else 'what was asked for'} ({said})"
-                f"{self._models(model)}; base_url usually ends in /v1"
+                f"{where} does not know {f'the model {model!r}' if model else what} ({said})"
+                f"{self._models(model)}; --base-url usually ends in /v1"
             )
         if status in (408, 409, 425, 429) or status >= 500:
             kind: FaultKind = "busy" if status in (429, 503) else "timeout" if status == 504 else "failing"
@@ -235,6 +269,16 @@ def import_openai() -> Any:
     except ImportError:
         raise MissingExtra("hosted models need the package openai: pip install 'carryon[llm]'") from None
     return openai
+
+
+def _refuse_pages(response: Any) -> None:
+    """What is no JSON, such as a page in HTML, the client would take for a job, a file or a list of them.
+
+    Completions are read by us, whatever they are called.
+    """
+    media_type = str(response.headers.get("content-type", "")).partition(";")[0].strip()[:80]
+    if response.is_success and "json" not in media_type and not response.url.path.endswith("completions"):
+        raise Fault(f"no JSON but {media_type or 'something without a type'}", "half")
 
 
 def _count(value: Any) -> int | None:

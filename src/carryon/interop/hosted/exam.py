@@ -105,10 +105,10 @@ class HostedExam:
             "requests": requests,
             "input_tokens": tokens[0],
             "output_tokens": tokens[1],
+            "uncounted": self._answers.uncounted(self._keys),
             "cost": self._limits.cost(tokens[0], tokens[1]),
             "cut_short": sum(answer.finish == "length" for answer in known),
             "filtered": sum(answer.finish == "content_filter" for answer in known),
-            "never_whole": sum(answer.fault is not None for answer in known),
             "unanswered": len(self._keys) - len(known),
             "answers": str(self._answers.path),
         }

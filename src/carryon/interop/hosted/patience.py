@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ...errors import ServerFailing
 from ...rng import Stream
-from .endpoint import Fault
+from .endpoint import HALF_RETRIES, Fault
 from .settings import LimitsConfig
 
 T = TypeVar("T")
@@ -28,13 +28,17 @@ def pause_after(fault: Fault, attempt: int, label: str, first: float) -> float:
 
 def insist(call: Callable[[], T], label: str, limits: LimitsConfig) -> T:
     """Call until it goes well, or has failed too often."""
-    attempt = 0
+    attempt = halves = 0
     while True:
         try:
             return call()
         except Fault as fault:
+            halves += fault.kind == "half"
+            if halves > HALF_RETRIES:
+                raise ServerFailing(f"{label} failed: the server {fault.foreign}") from None
             if attempt >= limits.retries:
-                raise ServerFailing(f"{label} failed {attempt + 1} times, the last time with: {fault.words}") from None
+                often = f"{attempt + 1} times, the last time" if attempt else "once"
+                raise ServerFailing(f"{label} failed {often}, with: {fault.words}") from None
             time.sleep(pause_after(fault, attempt, label, limits.backoff))
         attempt += 1
 

@@ -18,19 +18,28 @@ class EndpointConfig(Config):
 
     base_url: str = Field(default=OPENAI, max_length=2_000)
     """Usually ends in /v1."""
-    key_variable: str | None = Field(default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    key_variable: str | None = None
     """The environment variable that holds the key; None: OPENAI_API_KEY; "none": no key is sent."""
     timeout: float = Field(default=60, gt=0, le=3_600)
     """Seconds for one whole answer."""
+
+    @field_validator("key_variable")
+    @classmethod
+    def _is_a_name_and_no_key(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):  # not repeated: it may be a key
+            raise ValueError(
+                "--key-variable takes the NAME of an environment variable, such as OPENAI_API_KEY, and never the key"
+            )
+        return value
 
     @field_validator("base_url")
     @classmethod
     def _is_an_address_and_no_secret(cls, value: str) -> str:
         parts = urlsplit(value)
         if "@" in parts.netloc or parts.query or parts.fragment:  # not repeated here: it may hold a password
-            raise ValueError("base_url holds more than an address: keys come from the environment, never from here")
+            raise ValueError("--base-url holds more than an address: keys come from the environment, never from here")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"base_url {value!r} is not an address such as http://127.0.0.1:8000/v1")
+            raise ValueError(f"--base-url {value!r} is not an address such as http://127.0.0.1:8000/v1")
         return value.rstrip("/")
 
     @property
@@ -72,7 +81,7 @@ class RequestConfig(Config):
     @classmethod
     def _has_its_own_fields(cls, value: dict[str, Any]) -> dict[str, Any]:
         if taken := sorted(set(value) & {*_OURS, "n", "stream"}):
-            raise ValueError(f"body cannot set {', '.join(taken)}: there are options for what is sent")
+            raise ValueError(f"--body cannot set {', '.join(taken)}: there are options for what is sent")
         return value
 
 
@@ -99,9 +108,9 @@ class LimitsConfig(Config):
     @model_validator(mode="after")
     def _a_cap_needs_prices(self) -> Self:
         if (self.price_input is None) != (self.price_output is None):
-            raise ValueError("price_input and price_output go together: give both or neither")
+            raise ValueError("--price-input and --price-output go together: give both or neither")
         if self.max_cost is not None and self.price_input is None:
-            raise ValueError("max_cost needs price_input and price_output, in dollars for a million tokens")
+            raise ValueError("--max-cost needs --price-input and --price-output, in dollars for a million tokens")
         return self
 
     def cost(self, input_tokens: int, output_tokens: int) -> float | None:

@@ -160,11 +160,11 @@ class TuningJob:
         self._remember(job=job.id, status=str(job.status))
         tell(f"job {job.id} is created")
 
-    def adopt(self, job: str) -> None:
-        """Go on with a job that the server has, however it came there."""
-        if self.id not in (None, job):
-            raise RunMismatch(f"{self.folder} already has the job {self.id}: choose another folder for {job}")
-        self._remember(job=job)
+    def adopt(self, job: Any) -> None:
+        """Go on with a job that the server has, as `find_job` found it, however it came there."""
+        if self.id not in (None, job.id):
+            raise RunMismatch(f"{self.folder} already has the job {self.id}: choose another folder for {job.id}")
+        self._remember(job=job.id)
 
     def cancel(self, endpoint: Endpoint, limits: LimitsConfig) -> None:
         if (job := self.id) is None:
@@ -173,10 +173,14 @@ class TuningJob:
             with_server = endpoint.client.fine_tuning.jobs
 
             def call() -> Any:
-                with endpoint.translated():
+                with endpoint.translated(what=f"the job {job!r}"):
                     return with_server.cancel(job)
 
-            self._remember(status=str(insist(call, "cancelling the job", limits).status))
+            there = insist(call, "cancelling the job", limits)
+            self._remember(status=str(there.status), **self._ending(there, endpoint))
+            if str(there.status) not in ("succeeded", "failed"):
+                return
+        raise BadRun(f"job {job} has ended already ({self._state['status']}): there is nothing to cancel")
 
     def follow(
         self, endpoint: Endpoint, limits: LimitsConfig, tell: Callable[[str], None], longest_poll: float = 20.0
@@ -209,7 +213,7 @@ class TuningJob:
         seen = {row["id"] for row in rows}
 
         def retrieve() -> Any:
-            with endpoint.translated():
+            with endpoint.translated(what=f"the job {name!r}"):
                 return jobs.retrieve(name)
 
         def events() -> list[Any]:
@@ -339,6 +343,16 @@ class TuningJob:
     def _remember(self, **facts: Any) -> None:
         self._state |= facts
         write_whole(self.folder / "state.json", json.dumps(self._state, indent=2) + "\n")
+
+
+def find_job(endpoint: Endpoint, name: str, limits: LimitsConfig) -> Any:
+    """The job of this name at the server; ServerRefused if it has none."""
+
+    def retrieve() -> Any:
+        with endpoint.translated(what=f"the job {name!r}"):
+            return endpoint.client.fine_tuning.jobs.retrieve(name)
+
+    return insist(retrieve, f"looking at the job {name!r}", limits)
 
 
 def estimate_tuning(config: TuningConfig, price: float | None = None) -> TuningEstimate:
