@@ -332,7 +332,7 @@ def test_what_does_not_go_together_is_said():
 
 def test_a_question_about_text_has_no_problems():
     assert EvaluationConfig(problems="text", temperature=1.0)
-    with pytest.raises(ValueError, match="examples, limit cannot go with text"):
+    with pytest.raises(ValueError, match="limit, examples cannot go with text"):
         EvaluationConfig(problems="text", limit=5, examples=2)
     with pytest.raises(ValueError, match="wrong_examples needs examples"):
         EvaluationConfig(wrong_examples=True)

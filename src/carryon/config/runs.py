@@ -211,11 +211,9 @@ class EvaluationConfig(Config):
         if self.wrong_examples and not self.examples:
             raise ValueError("wrong_examples needs examples: say how many")
         if self.problems == "text":
-            of_problems = {"problems", "temperature", "top_k", "seed"}
-            if others := sorted(self.model_fields_set - of_problems):
-                given = [name for name in others if getattr(self, name) != type(self).model_fields[name].default]
-                if given:
-                    raise ValueError(f"{', '.join(given)} cannot go with text: it is read as it is, with no problems")
+            given = self.model_dump(exclude_defaults=True, exclude={"problems", "temperature", "top_k", "seed"})
+            if given:
+                raise ValueError(f"{', '.join(given)} cannot go with text: it is read as it is, with no problems")
         return self
 
     @property
