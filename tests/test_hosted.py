@@ -647,6 +647,8 @@ def test_ctrl_c_keeps_what_came(server, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Tests that were started in the background hand down a deaf ear to Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     while not (path.exists() and path.read_bytes().count(b"\n") >= 10):
         assert process.poll() is None
