@@ -404,7 +404,14 @@ def test_an_interrupted_make_leaves_nothing(tmp_path, name, status):
         "--digits",
         "6",
     ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Tests that were started in the background hand down a deaf ear to Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     deadline = time.monotonic() + 60
     while not list(tmp_path.glob(".set.partial-*/train.jsonl")) and time.monotonic() < deadline:
         time.sleep(0.01)
