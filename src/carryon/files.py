@@ -1,6 +1,7 @@
 """Files that are whole or not there, and locks."""
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -42,6 +43,26 @@ def sync_folder(folder: Path) -> None:
 def file_hash(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def cache_folder(name: str) -> Path:
+    """A folder of the user's cache, for what is fetched once."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "carryon" / name
+
+
+def read_json(path: Path, broken: Callable[[str], Exception], most_bytes: int = 2**28) -> dict[str, Any] | None:
+    """The object in a file; None where there is none. `broken` makes an error of what is wrong with it."""
+    try:
+        if path.stat().st_size > most_bytes:
+            raise broken(f"{path.stat().st_size:,} bytes are more than any file of its kind has")
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, RecursionError) as error:
+        raise broken(str(error)[:100]) from None
+    if not isinstance(values, dict):
+        raise broken("it is not a JSON object")
+    return values
 
 
 @contextmanager

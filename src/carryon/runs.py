@@ -24,7 +24,7 @@ from pydantic import ValidationError
 
 from .config import RunConfig
 from .errors import BadRun, RunMismatch
-from .files import file_hash, hold, write_whole
+from .files import file_hash, hold, read_json, write_whole
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -228,13 +228,7 @@ def _read_config(path: Path) -> RunConfig:
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
-    try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return values
-    except FileNotFoundError:
-        return None
-    except (ValueError, UnicodeDecodeError):
-        raise BadRun(f"{path} is broken: delete it, and what it holds is worked out again") from None
+    return read_json(path, lambda _: BadRun(f"{path} is broken: delete it, and what it holds is worked out again"))
 
 
 def as_arrays(tensors: Mapping[str, Any]) -> Arrays:

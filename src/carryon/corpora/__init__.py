@@ -19,7 +19,7 @@ from importlib import resources
 from pathlib import Path
 
 from ..errors import BadInput, MissingExtra, UnknownName
-from ..files import write_whole
+from ..files import cache_folder, write_whole
 
 MOST_BYTES = 100_000_000
 """Largest corpus: it is read whole."""
@@ -121,7 +121,7 @@ def text_folder() -> Path:
     """Where corpora are kept: $CARRYON_TEXT, or a folder of the user's cache."""
     if named := os.environ.get("CARRYON_TEXT"):
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "carryon" / "text"
+    return cache_folder("text")
 
 
 def kept_corpora() -> list[str]:

@@ -6,8 +6,7 @@ Shapes: B batch, T tokens, S tokens attended to, V vocabulary.
 import inspect
 import json
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from .huggingface import (
     scores,
     write_record,
 )
+from .library import library, quiet
 from .vocabularies import find_marks
 
 
@@ -123,7 +123,7 @@ class CausalCache:
     mask_BS: Tensor
 
     def __init__(self) -> None:
-        self.past = _library().DynamicCache()
+        self.past = library().DynamicCache()
 
     def keep(self, rows: Tensor) -> None:
         """Drop all rows but these."""
@@ -136,17 +136,19 @@ def load_causal(config: PretrainedConfig, *, trains: bool = True) -> CausalModel
 
     What is random (fresh weights, an adapter's start) comes from torch's generator. Unless it `trains`, it is frozen.
     """
-    folder, library = find_pretrained(config.pretrained).folder, _library()
+    folder, transformers = find_pretrained(config.pretrained).folder, library()
     local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    with _quiet():
+    with quiet():
         try:
-            theirs = library.AutoConfig.from_pretrained(folder, **local)
+            theirs = transformers.AutoConfig.from_pretrained(folder, **local)
             _check_context(config, theirs)
             _set_dropout(theirs, config.dropout)
             if config.weights == "random":
-                inner = library.AutoModelForCausalLM.from_config(theirs, dtype=torch.float32, trust_remote_code=False)
+                inner = transformers.AutoModelForCausalLM.from_config(
+                    theirs, dtype=torch.float32, trust_remote_code=False
+                )
             else:
-                inner, report = library.AutoModelForCausalLM.from_pretrained(
+                inner, report = transformers.AutoModelForCausalLM.from_pretrained(
                     folder, config=theirs, dtype=torch.float32, use_safetensors=True, output_loading_info=True, **local
                 )
                 if missing := sorted(report["missing_keys"]):
@@ -174,7 +176,7 @@ def save_causal(model: CausalModel, run: Run, folder: Path, *, force: bool = Fal
     Its tokenizer reads as the run's did: the base model's own may put <s> and a space in front. Nothing appears at
     `folder` before it was opened and compared.
     """
-    config, library = run.config, _library()
+    config, transformers = run.config, library()
     assert isinstance(config.model, PretrainedConfig)
     base, tokenizer = find_pretrained(config.model.pretrained), Pretrained.of(config.model.pretrained)
     parts = [make_dataset(data, config.seed) for data in config.parts]
@@ -182,25 +184,25 @@ def save_causal(model: CausalModel, run: Run, folder: Path, *, force: bool = Fal
     if evidence["result"] is None:
         raise BadRun(f"{run.path} is not finished: 'carryon train' goes on where it stopped")
     local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    with whole_folder(folder, force, "an exported model", holds_an_export) as partial, _quiet(), torch.no_grad():
+    with whole_folder(folder, force, "an exported model", holds_an_export) as partial, quiet(), torch.no_grad():
         settings = _tokenizer_settings(base.folder, tokenizer, model.inner.config, config.model.context)
         write_whole(partial / "tokenizer.json", tokenizer.file)
         write_whole(partial / "tokenizer_config.json", json.dumps(settings, indent=2) + "\n")
         model.eval()
         model.inner.config.save_pretrained(partial)  # AutoTokenizer looks into it
-        reader = library.AutoTokenizer.from_pretrained(partial, **local)
+        reader = transformers.AutoTokenizer.from_pretrained(partial, **local)
         batches = compared_batches(reader, tokenizer, parts, model.vocab_size, config.model.context)
         ours = scores(model, batches)
         _merge_adapter(model.inner)
         padding = settings.get("pad_token")
-        model.inner.generation_config = library.GenerationConfig(
+        model.inner.generation_config = transformers.GenerationConfig(
             do_sample=False,
             max_length=config.model.context,
             eos_token_id=stop[0] if len(stop) == 1 else stop or None,
             pad_token_id=None if padding is None else tokenizer.number(padding),
         )
         model.inner.save_pretrained(partial)
-        theirs = library.AutoModelForCausalLM.from_pretrained(partial, dtype=torch.float32, **local).eval()
+        theirs = transformers.AutoModelForCausalLM.from_pretrained(partial, dtype=torch.float32, **local).eval()
         compared = compare_logits(ours, [theirs(batch).logits for batch in batches])
         shown = ask_one(theirs, reader, parts[0])
         ends = [tokenizer.decode(np.array([token])) for token in stop]
@@ -284,26 +286,3 @@ def _merge_adapter(inner: nn.Module) -> None:
             setattr(inner.get_submodule(parent), last, module.get_base_layer())
     for name in ("peft_config", "_hf_peft_config_loaded"):
         inner.__dict__.pop(name, None)
-
-
-def _library() -> Any:
-    """transformers, which takes two seconds to import and is not typed throughout."""
-    try:
-        return import_module("transformers")
-    except ImportError:
-        raise MissingExtra("pretrained models need transformers: pip install 'carryon[hf]'") from None
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """The library without its progress bars and remarks."""
-    logging = _library().utils.logging
-    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-        if bars:
-            logging.enable_progress_bar()

@@ -11,8 +11,7 @@ Import reads JSON and safetensors, never a pickle, and runs no code of the folde
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +25,15 @@ from torch.nn.utils.rnn import pad_sequence
 from .. import __version__
 from ..config import DataConfig, ModelConfig, PretrainedConfig, RunConfig, TrainConfig, load
 from ..data import Dataset, files_in, make_dataset, whole_folder
-from ..errors import BadInput, BadRun, MissingExtra, PathExists, Unsupported
-from ..files import file_hash, write_whole
+from ..errors import BadInput, BadRun, PathExists, Unsupported
+from ..files import file_hash, read_json, write_whole
 from ..formats import Format
 from ..model import Decoder, LanguageModel
 from ..runs import Arrays, Run
 from ..tokenizers import Characters, Tokenizer, make_tokenizer
 from .architectures import ARCHITECTURES, architecture_for
 from .cards import Compared, Shown, model_card
+from .library import library, quiet
 from .vocabularies import find_marks, read_vocabulary, vocabulary_files
 
 TOLERANCE = 1e-4
@@ -55,12 +55,11 @@ _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors|model\.safetensors\.index\.j
 _RESULT = ("steps", "stopped", "seconds", "training_seconds", "parameters", "trained_on", "device", "evaluations")
 """What is said of every finished run."""
 _COMPARED_TEXTS = 64
-_LARGEST_JSON = 256 * 2**20
 
 
 def export_huggingface(run: Run, folder: Path, *, force: bool = False) -> Path:
     """A finished run as a folder for transformers. Nothing appears at `folder` before it was opened and compared."""
-    transformers = _transformers()
+    transformers = library()
     config, result = run.config, run.read_result()
     arrays, vocabulary = run.read_model()
     if result is None:
@@ -97,7 +96,7 @@ def export_huggingface(run: Run, folder: Path, *, force: bool = False) -> Path:
         }
         for name, content in files.items():
             write_whole(partial / name, content)
-        with _quiet(transformers), torch.no_grad():
+        with quiet(), torch.no_grad():
             theirs = transformers.AutoModelForCausalLM.from_pretrained(partial, local_files_only=True).eval()
             reader = transformers.AutoTokenizer.from_pretrained(partial, local_files_only=True)
             ours = _decoder(sizes, arrays)
@@ -333,17 +332,7 @@ def _read_record(folder: Path) -> dict[str, Any]:
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
-    try:
-        if path.stat().st_size > _LARGEST_JSON:
-            raise BadInput(f"{path} has {path.stat().st_size:,} bytes: more than any file of its kind")
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path} is broken: {str(error)[:100]}") from None
-    if not isinstance(values, dict):
-        raise BadInput(f"{path} is broken: it is not a JSON object")
-    return values
+    return read_json(path, lambda reason: BadInput(f"{path} is broken: {reason}"))
 
 
 def _read_weights(folder: Path) -> Arrays:
@@ -369,26 +358,3 @@ def holds_an_export(path: Path) -> bool:
     """Whether a folder is an export and nothing else."""
     others = files_in(path) - _FILES
     return (path / RECORD).is_file() and all(map(_SHARD.fullmatch, others))
-
-
-def _transformers() -> Any:
-    try:
-        import transformers
-    except ImportError:
-        raise MissingExtra("exports for Hugging Face need transformers: pip install 'carryon[hf]'") from None
-    return transformers
-
-
-@contextmanager
-def _quiet(transformers: Any) -> Iterator[None]:
-    """Without the library's progress bars and hints, and as it was afterwards."""
-    logging = transformers.utils.logging
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()

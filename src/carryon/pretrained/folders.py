@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadConfig, BadInput, MissingExtra, PathExists, Unsupported
-from ..files import file_hash, write_whole
+from ..files import cache_folder, file_hash, read_json, write_whole
 from .catalogue import CATALOGUE
 
 CARD = "carryon.json"
@@ -38,7 +38,7 @@ class Prepared:
 def models_folder() -> Path:
     if named := os.environ.get("CARRYON_MODELS"):
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "carryon" / "models"
+    return cache_folder("models")
 
 
 def find_pretrained(name: str) -> Prepared:
@@ -230,14 +230,13 @@ def _prepared(name: str, card: dict[str, Any]) -> Prepared:
 
 def _read_card(folder: Path) -> dict[str, Any] | None:
     path = folder / CARD
-    try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(card, dict) or not isinstance(card.get("digest"), str):
-            raise ValueError
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except ValueError:
-        raise BadInput(f"{path} is broken: delete its folder and get or add the model again") from None
+
+    def broken(reason: str) -> BadInput:
+        return BadInput(f"{path} is broken ({reason}): delete its folder and get or add the model again")
+
+    card = read_json(path, broken)
+    if card is not None and not isinstance(card.get("digest"), str):
+        raise broken("it has no digest")
     return card
 
 

@@ -24,7 +24,7 @@ from pydantic import Field, ValidationError
 from ...config import Config, DataConfig
 from ...data import FORMS, make_dataset, read_manifest, write_dataset
 from ...errors import BadDataset, BadRun, JobFailed, RunMismatch, ServerFailing, ServerRefused, Unsupported
-from ...files import file_hash, hold, write_whole
+from ...files import file_hash, hold, read_json, write_whole
 from ...formats import make_format
 from .costs import TokenCount
 from .endpoint import Endpoint, Fault
@@ -385,13 +385,7 @@ def config_of_dataset(folder: Path) -> tuple[DataConfig, int, str]:
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:
-    try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return values
-    except FileNotFoundError:
-        return None
-    except ValueError:
-        raise BadRun(f"{path} is broken: a folder of another name starts anew") from None
+    return read_json(path, lambda _: BadRun(f"{path} is broken: a folder of another name starts anew"))
 
 
 def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
