@@ -7,6 +7,7 @@ names; a test compares them with the registries.
 from .base import SCHEMA, Config, config_hash
 from .data import DataConfig, ExcludeConfig, FormatConfig, TextConfig
 from .loading import load, override
+from .models import AnyModel, LoraConfig, ModelConfig, PretrainedConfig
 from .names import (
     MAX_DIGITS,
     MAX_EXAMPLES,
@@ -21,14 +22,10 @@ from .names import (
     choices,
 )
 from .runs import (
-    AnyModel,
     AnyRun,
     CompletionConfig,
     EnumerationConfig,
     EvaluationConfig,
-    LoraConfig,
-    ModelConfig,
-    PretrainedConfig,
     RunConfig,
     StopConfig,
     TrainConfig,
