@@ -1,8 +1,9 @@
 """Training: config in, run folder out."""
 
-from .asking import Exam, Reading, make_exam
+from .asking import Exam, make_exam
 from .display import Display, Silent
 from .loading import load_model
 from .loop import Interrupted, train
+from .reading import Reading
 
 __all__ = ["Display", "Exam", "Interrupted", "Reading", "Silent", "load_model", "make_exam", "train"]

@@ -1,14 +1,14 @@
-"""Questions put to a model, along the way and at the end."""
+"""Questions put to a model."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..config import DataConfig, EvaluationConfig, RunConfig, TextConfig
-from ..data import Dataset, domain_of, draw_held_out, split_text
+from ..config import DataConfig, EvaluationConfig, TextConfig
+from ..data import Dataset, domain_of, draw_held_out
 from ..errors import Unsupported
 from ..evaluation import (
     TEXT_PROMPTS,
@@ -22,12 +22,11 @@ from ..evaluation import (
     text_prompt,
 )
 from ..formats import Format, make_format
-from ..generation import Completer, perplexity
+from ..generation import Completer
 from ..model import LanguageModel
 from ..operations import Domain, Operation, Problem, Problems
 from ..tokenizers import Tokenizer
-from .progress import Progress
-from .stepper import Stepper, lr_at
+from .reading import Reading
 
 EXHAUSTIVE_LIMIT = 5_000_000
 
@@ -95,44 +94,6 @@ class Exam:
         return found, report
 
 
-class Reading:
-    """How well a model reads the text that was held out, and what it writes by itself."""
-
-    problems: Sequence[Problem] = ()
-    _SAMPLES, _LENGTH = 3, 400
-
-    def __init__(
-        self,
-        question: EvaluationConfig,
-        text: TextConfig,
-        model: LanguageModel,
-        tokenizer: Tokenizer,
-        precision: torch.dtype = torch.float32,
-    ) -> None:
-        self._model, self._tokens = model, tokenizer.encode(split_text(text).held_out)
-        self._write = Completer(
-            model,
-            tokenizer,
-            lambda written: False,
-            min(self._LENGTH, model.context - 1),
-            temperature=question.temperature or 0.8,
-            top_k=question.top_k,
-            seed=question.seed,
-            precision=precision,
-        )
-
-    def ask(
-        self, *, slices: bool = True, tick: Callable[[int], None] | None = None
-    ) -> tuple[dict[str, Any], Report | None]:
-        """Perplexity a token; with `slices`, some of its own writing, too."""
-        with self._write.evaluating():
-            found: dict[str, Any] = {"perplexity": perplexity(self._model, self._tokens), "tokens": len(self._tokens)}
-        if slices:
-            # A newline opens every passage; more of them, so that the samples differ.
-            found["samples"] = self._write(["\n" * count for count in range(1, self._SAMPLES + 1)])
-        return found, None
-
-
 def make_exam(
     question: EvaluationConfig,
     parts: Sequence[Dataset],
@@ -149,52 +110,6 @@ def make_exam(
     if text is None:
         raise Unsupported("the model was trained without text: there is none to read")
     return Reading(question, text, model, tokenizer, precision)
-
-
-class Watch:
-    """Evaluates while training goes on."""
-
-    def __init__(
-        self,
-        config: RunConfig,
-        parts: Sequence[Dataset],
-        tokenizer: Tokenizer,
-        model: LanguageModel,
-        precision: torch.dtype,
-    ) -> None:
-        self._config = config
-
-        def exam(question: EvaluationConfig) -> Exam | Reading:
-            return make_exam(question, parts, model, tokenizer, precision, text=config.text, again=True)
-
-        self._validation = [
-            exam(EvaluationConfig(problems="validation", part=number))
-            for number, part in enumerate(parts)
-            if part.size("validation")
-        ]
-        self._exams = {question.column: exam(question) for question in config.watch}
-
-    def look(self, progress: Progress, stepper: Stepper) -> dict[str, Any]:
-        row: dict[str, Any] = {"step": progress.step, "seconds": round(progress.seconds, 3)}
-        row["lr"] = lr_at(progress.step, self._config.train)
-        row["loss"] = stepper.mean_loss()
-        if self._validation:  # of several data sets: the mean over them
-            row["validation"] = sum(_accuracy(exam) or 0.0 for exam in self._validation) / len(self._validation)
-        for name, exam in self._exams.items():
-            row[name] = _accuracy(exam)
-        return row
-
-
-def _accuracy(exam: Exam | Reading) -> float | None:
-    """Or perplexity, of text. None where there was nothing to ask."""
-    result, _ = exam.ask(slices=False)
-    return main_number(result)
-
-
-def main_number(result: Mapping[str, Any]) -> float | None:
-    """What an answer comes down to."""
-    found: float | None = next(result[name] for name in ("accuracy", "exact", "perplexity") if name in result)
-    return found
 
 
 def _prefixes(question: EvaluationConfig, parts: Sequence[Dataset], format: Format) -> dict[str, str]:

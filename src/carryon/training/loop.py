@@ -25,13 +25,14 @@ from ..origin import origin
 from ..pretrained import find_pretrained
 from ..runs import Run, as_arrays
 from ..tokenizers import Characters, Tokenizer
-from .asking import Watch, main_number, make_exam
+from .asking import make_exam
 from .display import Display, Silent
 from .feeds import make_feed
 from .loading import build_model, load_weights, tokenizer_of
 from .progress import Progress
 from .stepper import Stepper, lr_at
 from .team import clean_stop, processes
+from .watching import Watch, main_number
 
 
 class Interrupted(BadRun):
@@ -77,7 +78,7 @@ def train(
             if team.is_first:
                 run.write_origin(origin(**_torch_here(team.device), **_pretrained_here(config)))
                 run.forget_metrics_from(progress.step)
-                if in_text := test_problems_in_text(config, parts):
+                if in_text := count_tests_in_text(config, parts):
                     display.say(f"{in_text:,} test problems occur in the text: they are not unseen")
 
             while True:
@@ -108,7 +109,7 @@ def train(
     return run
 
 
-def test_problems_in_text(config: RunConfig, parts: Sequence[Dataset]) -> int:
+def count_tests_in_text(config: RunConfig, parts: Sequence[Dataset]) -> int:
     """How many test problems the text that is trained on has, too."""
     if config.text is None or config.text.mixing == "none":
         return 0
@@ -167,7 +168,7 @@ def finish(
             "parameters": model.num_parameters,
             **({"trained_parameters": model.num_trained} if model.num_trained != model.num_parameters else {}),
             "trained_on": sum(part.size("train") for part in parts),
-            **({"test_problems_in_text": test_problems_in_text(config, parts)} if config.text is not None else {}),
+            **({"test_problems_in_text": count_tests_in_text(config, parts)} if config.text is not None else {}),
             "device": describe_device(next(model.parameters()).device),
             "evaluations": {name: main_number(result) for name, result in results.items()},
         }

@@ -1,0 +1,52 @@
+"""Text put to a model: how well it reads, and what it writes by itself."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..config import EvaluationConfig, TextConfig
+from ..data import split_text
+from ..evaluation import Report
+from ..generation import Completer, perplexity
+from ..model import LanguageModel
+from ..operations import Problem
+from ..tokenizers import Tokenizer
+
+
+class Reading:
+    """How well a model reads the text that was held out, and what it writes by itself."""
+
+    problems: Sequence[Problem] = ()
+    _SAMPLES, _LENGTH = 3, 400
+
+    def __init__(
+        self,
+        question: EvaluationConfig,
+        text: TextConfig,
+        model: LanguageModel,
+        tokenizer: Tokenizer,
+        precision: torch.dtype = torch.float32,
+    ) -> None:
+        self._model, self._tokens = model, tokenizer.encode(split_text(text).held_out)
+        self._write = Completer(
+            model,
+            tokenizer,
+            lambda written: False,
+            min(self._LENGTH, model.context - 1),
+            temperature=question.temperature or 0.8,
+            top_k=question.top_k,
+            seed=question.seed,
+            precision=precision,
+        )
+
+    def ask(
+        self, *, slices: bool = True, tick: Callable[[int], None] | None = None
+    ) -> tuple[dict[str, Any], Report | None]:
+        """Perplexity a token; with `slices`, some of its own writing, too."""
+        with self._write.evaluating():
+            found: dict[str, Any] = {"perplexity": perplexity(self._model, self._tokens), "tokens": len(self._tokens)}
+        if slices:
+            # A newline opens every passage; more of them, so that the samples differ.
+            found["samples"] = self._write(["\n" * count for count in range(1, self._SAMPLES + 1)])
+        return found, None
