@@ -14,10 +14,10 @@ from ..reports import Figure, Point, Series, Table
 from .base import Case, Experiment, Tier
 from .claims import INF, Claim
 from .measured import Measured, number
-from .prompting import SAME, SHOTS, TEXT, ZERO_SHOT, shot
+from .prompting import SAME, SHOTS, TEXT, ZERO_SHOT, few_shot, shot
 from .protocols import GPT2, NANOGPT
 from .showing import cell
-from .text_mixture import PLAIN, few_shot, mixture, questions, sizes_of_both
+from .text_mixture import PLAIN, mixture, questions, sizes_of_both
 
 MODELS: dict[str, Mapping[str, int]] = {"NanoGPT": NANOGPT, "GPT-2": GPT2}
 FEW = 500

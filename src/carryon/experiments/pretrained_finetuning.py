@@ -4,8 +4,8 @@ The paper (tabs gpt3_addition, gpt3_subtraction, gpt3_sine_sqrt): Davinci, Curie
 1,000 examples for four epochs, loss on the completion alone, in four formats with spaces between digits; 1,000
 problems asked bare, before and after. No code was released, and the models are gone. Ours: the same strings, examples,
 epochs and loss with two models that come inside packages: SmolLM2-135M-Instruct, widened from 4 bits, so not quite the
-published weights, and stories15M, which has read children's stories only. Eight examples a step; learning rates were
-chosen on the validation set. Beside: after three examples, before and after fine-tuning; LoRA; the same model from
+published weights, and stories15M, which has read children's stories only. Eight examples a step, one learning rate for
+each model. Beside: after three examples, before and after fine-tuning; LoRA; the same model from
 random weights, for the same four epochs; and NanoGPT from scratch on as many sums, for as long as it needs.
 """
 

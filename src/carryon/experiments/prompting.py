@@ -6,7 +6,7 @@ from typing import Any
 
 from ..config import EvaluationConfig, TextPromptName, choices
 from .base import Question, Tier
-from .measured import SAMPLED_AT_08, Metric
+from .measured import SAMPLED_AT_08, Measured, Metric
 from .protocols import ask, few
 
 SHOTS = (1, 2, 3)
@@ -40,6 +40,11 @@ def prompted(
             sampled = asked[prompt].model_copy(update={"temperature": 0.8})
             questions.append(Question(sampled, {**settings, "prompt": prompt, "decoding": SAMPLED_AT_08}))
     return questions
+
+
+def few_shot(measured: Measured, **settings: object) -> float:
+    """The mean over 1, 2 and 3 examples."""
+    return sum(measured.mean(**settings, prompt=shot(count)) for count in SHOTS) / len(SHOTS)
 
 
 def after(kind: str) -> Metric:

@@ -12,16 +12,23 @@ from .base import Case, Experiment, Tier
 from .bounds import NotEnough
 from .claims import INF, Claim
 from .measured import Measured
-from .prompting import NOISY, SAME, SHOTS, TEXT, TEXT_KINDS, ZERO_SHOT, after, deviation, prompted, shot
+from .prompting import NOISY, SAME, SHOTS, TEXT, TEXT_KINDS, ZERO_SHOT, after, deviation, few_shot, prompted, shot
 from .protocols import addition, make_run, sizes
 from .showing import cell
-from .text_mixture import few_shot
 
 SIZES = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 40_000)
 MANY = 10_000
 TEXT_ONLY = TextConfig(mixing="none", characters="+/<=>[]")
 """Not trained on; with what scratchpads are written with, its characters are the paper's 80."""
 PROMPTS = (ZERO_SHOT, *map(shot, SHOTS), NOISY, TEXT)
+
+
+def share_of_wrong_examples(measured: Measured) -> float:
+    """What three wrong examples add to zero-shot, as a part of what three right ones add."""
+    zero, right, wrong = (measured.mean(examples=MANY, prompt=prompt) for prompt in (SAME, shot(3), NOISY))
+    if right - zero < 1:
+        raise NotEnough("right examples hardly help, so there is nothing to have a part of")
+    return (wrong - zero) / (right - zero)
 
 
 class TextFreePrompts(Experiment):
@@ -42,7 +49,7 @@ class TextFreePrompts(Experiment):
         Claim(
             "wrong examples help as much",
             "Wrong examples in front help nearly as much as right ones.",
-            lambda m: _share(m),
+            share_of_wrong_examples,
             "10,000 examples, what three wrong examples add to zero-shot, as a part of what three right ones add",
             (0.8, INF),
             (0.3, 0.8),
@@ -88,10 +95,3 @@ class TextFreePrompts(Experiment):
             Figure("A model of sums after text, by its kind", "examples", "test accuracy (%)", kinds, log_x=True),
             Table("Accuracy (%)", columns, rows, note),
         ]
-
-
-def _share(measured: Measured) -> float:
-    zero, right, wrong = (measured.mean(examples=MANY, prompt=prompt) for prompt in (SAME, shot(3), NOISY))
-    if right - zero < 1:
-        raise NotEnough("right examples hardly help, so there is nothing to have a part of")
-    return (wrong - zero) / (right - zero)

@@ -22,7 +22,7 @@ from .base import Case, Experiment, Question, Tier
 from .claims import INF, Claim
 from .histories import curve
 from .measured import Measured
-from .prompting import SAME, SHOTS, TEXT, TEXT_KINDS, ZERO_SHOT, after, deviation, prompted, shot
+from .prompting import SAME, SHOTS, TEXT, TEXT_KINDS, ZERO_SHOT, after, deviation, few_shot, prompted, shot
 from .protocols import NANOGPT, addition, ask, make_run
 from .showing import cell
 
@@ -90,11 +90,6 @@ def sizes_of_both(tier: Tier) -> list[tuple[int, int]]:
     fast = tier == "fast"
     plain, detailed = (FAST_PLAIN_SIZES, FAST_DETAILED_SIZES) if fast else (PLAIN_SIZES, DETAILED_SIZES)
     return [*((size, DETAILED) for size in plain), *((PLAIN, size) for size in detailed if size != DETAILED)]
-
-
-def few_shot(measured: Measured, **settings: object) -> float:
-    """The mean over 1, 2 and 3 examples."""
-    return sum(measured.mean(**settings, prompt=shot(count)) for count in SHOTS) / len(SHOTS)
 
 
 class TextMixture(Experiment):
