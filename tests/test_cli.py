@@ -432,6 +432,10 @@ def test_the_current_folder_is_not_a_data_set_to_make(tmp_path):
     fails("data", "make", ".", "--force", says="where you are", cwd=tmp_path)
 
 
+def test_the_root_is_not_a_data_set_to_make():
+    fails("data", "make", "/", "--force", says="is a root")
+
+
 # --- models -------------------------------------------------------------------------------------------------------
 
 TINY = ["--set", "train.steps=20", "--set", "train.eval_every=10", "--set", "data.num_examples=200"]

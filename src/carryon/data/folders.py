@@ -40,8 +40,10 @@ def whole_folder(path: Path, force: bool, kind: str, is_ours: IsOurs) -> Iterato
 
 def refuse_existing_folder(path: Path, force: bool, kind: str, is_ours: IsOurs) -> None:
     """PathExists unless `path` is free, or `force` may replace what is there; never anything that is not ours."""
-    if path.resolve() == Path.cwd() or not path.name:
-        raise PathExists(f"{str(path)!r} is there, and not ours to replace: name a folder to make")
+    if path.resolve() == Path.cwd():
+        raise PathExists(f"{str(path)!r} is where you are: name a folder to make")
+    if not path.name:
+        raise PathExists(f"{str(path)!r} is a root, not a folder to make: name one")
     if not path.exists() and not path.is_symlink():
         return
     if not force:
