@@ -442,6 +442,34 @@ def test_greedy_completions_are_those_of_transformers(names_of, folders, kind):
     assert Completer(model, tokenizer, ended, 60)(PROMPTS) == cut
 
 
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        (transformers.MptConfig(d_model=16, n_layers=1, n_heads=2, max_seq_len=64, vocab_size=300), "several lengths"),
+        (
+            transformers.MambaConfig(hidden_size=16, num_hidden_layers=1, vocab_size=300),
+            "cannot be read token by token",
+        ),
+        (
+            transformers.GPTNeoConfig(
+                hidden_size=16,
+                num_layers=2,
+                num_heads=2,
+                attention_types=[[["global", "local"], 1]],
+                window_size=8,
+                vocab_size=300,
+            ),
+            "looks at 8 tokens at most",
+        ),
+    ],
+    ids=["mpt", "mamba", "gpt_neo"],
+)
+def test_models_that_cannot_be_asked_in_batches_are_refused(tmp_path, config, says):
+    name = add_pretrained("odd", make_folder(tmp_path / "odd", config)).name
+    with pytest.raises(CarryonError, match=says):
+        load_causal(PretrainedConfig(pretrained=name, context=32))
+
+
 def test_sampling_does_not_depend_on_the_batch(names_of):
     model = load_causal(PretrainedConfig(pretrained=names_of["llama"], context=40))
     tokenizer = Pretrained.of(names_of["llama"])

@@ -163,11 +163,55 @@ def load_causal(config: PretrainedConfig, *, trains: bool = True) -> CausalModel
         except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise Unsupported(f"transformers cannot load {folder} as a causal model: {reason[:200]}") from None
+        model = _checked(inner, config)
     if config.lora is not None:
         _add_adapter(inner, config.lora)
     if not trains:
         inner.requires_grad_(False)
-    return CausalModel(inner, config.context)
+    return model
+
+
+def _checked(inner: Any, config: PretrainedConfig) -> CausalModel:
+    """As a `LanguageModel`, if it can be asked as one: architectures keep their past, and count places, in many ways."""
+    kind = inner.config.model_type
+    try:
+        model = CausalModel(inner, config.context)
+        wrong = config.context >= _CHECKED_TOKENS and _differs(model)
+    except (torch.OutOfMemoryError, MemoryError):
+        raise
+    except Exception as error:  # whatever a model of another kind trips over
+        raise Unsupported(
+            f"{config.pretrained} is of the kind {kind}, which cannot be read token by token here "
+            f"({type(error).__name__}: {str(error)[:100]}): use a causal transformer such as llama or gpt2"
+        ) from None
+    if wrong:
+        raise Unsupported(
+            f"{config.pretrained} is of the kind {kind}, which answers differently when rows of several lengths are read "
+            "together: use a causal transformer such as llama or gpt2"
+        )
+    return model
+
+
+_CHECKED_TOKENS = 6
+
+
+@torch.no_grad()
+def _differs(model: CausalModel) -> bool:
+    """Are two rows of unlike length, read together and token by token, given other scores than each read alone?"""
+    was_training = model.training
+    model.eval()
+    device, lengths = next(model.parameters()).device, (2, _CHECKED_TOKENS - 1)
+    rows_BS = torch.arange(1, 2 * _CHECKED_TOKENS + 1, device=device).view(2, -1) * 7 % model.vocab_size
+    alone = [model(row[None])[0] for row in rows_BS]
+    cache = model.new_cache(2, _CHECKED_TOKENS, device, torch.float32)
+    at_B = torch.tensor(lengths, device=device)
+    together = [model.first_scores(rows_BS[:, :-1], at_B, cache), model.next_scores(rows_BS, at_B, cache)]
+    model.train(was_training)
+    return any(
+        bool((scores_BV[row] - (right_V := alone[row][length - 1 + step])).abs().max() > 1e-4 * right_V.abs().max())
+        for step, scores_BV in enumerate(together)
+        for row, length in enumerate(lengths)
+    )
 
 
 def save_causal(model: CausalModel, run: Run, folder: Path, *, force: bool = False) -> Path:
@@ -241,10 +285,11 @@ def _tokenizer_settings(base: Path, tokenizer: Pretrained, theirs: Any, context:
 
 def _check_context(config: PretrainedConfig, theirs: Any) -> None:
     sizes = theirs.get_text_config()
-    longest = getattr(sizes, "max_position_embeddings", None)
-    # Beyond its sliding window a row's padding would count as tokens.
-    window = getattr(sizes, "sliding_window", None) if getattr(sizes, "use_sliding_window", True) else None
-    limit = min((size for size in (longest, window) if size), default=config.context)
+    limits = [getattr(sizes, "max_position_embeddings", None)]
+    if getattr(sizes, "use_sliding_window", True):
+        # Beyond its window a row's padding would count as tokens.
+        limits += [getattr(sizes, name, None) for name in ("sliding_window", "window_size", "attention_window")]
+    limit = min((size for size in limits if isinstance(size, int) and size > 0), default=config.context)
     if config.context > limit:
         raise BadConfig(f"{config.pretrained} looks at {limit} tokens at most: set model.context to that, or less")
 
