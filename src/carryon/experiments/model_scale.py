@@ -14,7 +14,7 @@ from ..reports import Figure, Point, Series, Table
 from .base import Case, Experiment, Tier
 from .claims import INF, Claim
 from .measured import Measured, number
-from .prompting import SAME, SHOTS, TEXT, ZERO_SHOT, few_shot, shot
+from .prompting import SAME, SHOTS, TEXT, ZERO_SHOT, cut_prompts, few_shot, shot
 from .protocols import GPT2, NANOGPT
 from .showing import cell
 from .text_mixture import PLAIN, mixture, questions, sizes_of_both
@@ -106,7 +106,7 @@ class ModelScale(Experiment):
         ]
 
     def report(self, measured: Measured) -> list[Figure | Table]:
-        prompts = (ZERO_SHOT, *map(shot, SHOTS), TEXT)
+        prompts = (ZERO_SHOT, SAME, *map(shot, SHOTS), TEXT)
         found = {(line.settings["plain"], line.settings["detailed"]) for line in measured.lines}
         items: list[Figure | Table] = []
         for on in ("plain", "detailed"):
@@ -123,7 +123,8 @@ class ModelScale(Experiment):
             title = f"{on.capitalize()} addition by two sizes of model"
             axis = "plain + detailed examples"
             items.append(Figure(title, axis, "test accuracy (%)", series, bars=True))
-            items.append(Table(f"{title} (%)", ("model", "plain", "detailed", *prompts), rows))
+            note = cut_prompts(measured, prompts, on=on).strip()
+            items.append(Table(f"{title} (%)", ("model", "plain", "detailed", *prompts), rows, note))
         rows = [
             [
                 model,

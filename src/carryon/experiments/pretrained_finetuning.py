@@ -5,8 +5,9 @@ The paper (tabs gpt3_addition, gpt3_subtraction, gpt3_sine_sqrt): Davinci, Curie
 problems asked bare, before and after. No code was released, and the models are gone. Ours: the same strings, examples,
 epochs and loss with two models that come inside packages: SmolLM2-135M-Instruct, widened from 4 bits, so not quite the
 published weights, and stories15M, which has read children's stories only. Eight examples a step, one learning rate for
-each model. Beside: after three examples, before and after fine-tuning; LoRA; the same model from
-random weights, for the same four epochs; and NanoGPT from scratch on as many sums, for as long as it needs.
+each model, and one for LoRA. Beside: after three examples, before and after fine-tuning (stories15M reads 256 tokens:
+three detailed examples are too many, and some of three simplified ones are cut); LoRA; the same model from random
+weights, for the same four epochs; and NanoGPT from scratch on as many sums, for as long as it needs.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from ..reports import Figure, Point, Series, Table
 from .base import Case, Experiment, Question, Tier
 from .claims import INF, Claim
 from .measured import Measured, share
-from .prompting import SAME, SETS, ZERO_SHOT
+from .prompting import SAME, SETS, ZERO_SHOT, cut_prompts
 from .protocols import FORMATS, addition, ask, detailed_steps, few, make_run, small
 from .showing import cell
 
@@ -242,13 +243,14 @@ class PretrainedFinetuning(Experiment):
             items += _integer_items(measured, task, table(label))
         items.append(_functions(measured, table(self.paper[2])))
         prompts = (ZERO_SHOT, SAME, FEW)
-        rows = [
-            [model, task, format, method, weights, *(cell(measured.stat(**s, prompt=p)) for p in prompts)]
-            for s in _settings(measured)
-            for model, task, format, method, weights in [tuple(map(str, s.values()))]
-        ]
+        rows = []
+        for s in _settings(measured):
+            # As it came, a model is asked in plain strings.
+            shown = {**s, "format": s["format"] or "plain", "weights": s["weights"] or "pretrained"}
+            rows.append([*map(str, shown.values()), *(cell(measured.stat(**s, prompt=p)) for p in prompts)])
         columns = ("model", "task", "format", "trained", "weights", *prompts)
         note = "Few-shot: after three examples, five sets, 200 problems each. LoRA: rank 16 on every linear layer."
+        note += cut_prompts(measured, (FEW,))
         items.append(Table("After three examples, and otherwise trained (%)", columns, rows, note))
         return items
 
@@ -264,10 +266,10 @@ def _tuned(measured: Measured, task: str, format: str) -> float:
 
 
 def _settings(measured: Measured) -> list[dict[str, Any]]:
-    """What was trained, each once."""
+    """What was trained, and each model as it came, each once."""
     names = ("model", "task", "format", "method", "weights")
-    found = {tuple(line.settings.get(name, "–") for name in names) for line in measured.lines}
-    return [dict(zip(names, values, strict=True)) for values in sorted(found) if "–" not in values]
+    found = {tuple(line.settings.get(name) for name in names) for line in measured.lines if "method" in line.settings}
+    return [dict(zip(names, values, strict=True)) for values in sorted(found, key=lambda found: [*map(str, found)])]
 
 
 def _integer_items(measured: Measured, task: str, theirs: Mapping[str, Any]) -> list[Figure | Table]:
@@ -284,7 +286,7 @@ def _integer_items(measured: Measured, task: str, theirs: Mapping[str, Any]) -> 
         series.append(Series(model, [stat.point(format) for format, stat in after.items() if stat]))
     if task == "+":
         scratch = [measured.stat(model=NANOGPT, task=task, format=format, prompt=ZERO_SHOT) for format in FORMATS]
-        rows.append([f"{NANOGPT} from scratch", "0", *map(cell, scratch)])
+        rows.append([f"{NANOGPT} from scratch", "–", *map(cell, scratch)])
     for name, *values in theirs["rows"]:
         rows.append([f"{name} (paper)", *map(str, values)])
         points = [Point(format, value) for format, value in zip(FORMATS, values[1:], strict=True)]

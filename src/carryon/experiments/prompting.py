@@ -1,7 +1,7 @@
 """Questions after examples and after text, and what is made of their answers."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..config import EvaluationConfig, TextPromptName, choices
@@ -11,7 +11,8 @@ from .protocols import ask, few
 
 SHOTS = (1, 2, 3)
 SETS = 5
-"""Sets of examples for each number of shots, drawn from the run's own training set; few-shot is the mean over all."""
+"""Sets of examples for each number of shots, from the run's own training set; few-shot is the mean over all. Another
+size or seed has another training set, so the sets differ, too."""
 TEXT_KINDS: tuple[TextPromptName, ...] = choices(TextPromptName)  # type: ignore[assignment]
 ZERO_SHOT, SAME, TEXT, NOISY = "zero-shot", "zero-shot, same problems", "text", "noisy"
 """SAME: the problems that are asked after prompts, asked bare. Two accuracies differ by their problems, too."""
@@ -40,6 +41,21 @@ def prompted(
             sampled = asked[prompt].model_copy(update={"temperature": 0.8})
             questions.append(Question(sampled, {**settings, "prompt": prompt, "decoding": SAMPLED_AT_08}))
     return questions
+
+
+def cut_prompts(measured: Measured, prompts: Iterable[str], name: str = "prompt", /, **settings: object) -> str:
+    """A sentence for the note of a table, if prompts had to be cut to leave room for an answer.
+
+    `name`: of the setting that tells prompts apart.
+    """
+    shares = {prompt: measured.stat(_cut, **settings, **{name: prompt}) for prompt in prompts}
+    told = [f"{prompt} {stat.mean:.0f} %" for prompt, stat in shares.items() if stat and stat.mean]
+    return f" Prompts cut from the left to leave room for an answer: {', '.join(told)}." if told else ""
+
+
+def _cut(metrics: Mapping[str, Any]) -> float | None:
+    count = metrics.get("count")
+    return 100 * metrics.get("cropped", 0) / count if count else None
 
 
 def few_shot(measured: Measured, **settings: object) -> float:

@@ -3,7 +3,8 @@
 The paper (fig nanogpt_only_addition): plain addition alone, 500 to 40,000 examples, with the 80 characters of text and
 arithmetic as vocabulary so that text can be read; asked bare, after 1, 2 or 3 examples, after three wrong ones
 ("noisy"), and after text; five sets each, 9,900 problems. The plot's numbers were not published. Ours: the same, 1,000
-problems after each prompt, greedily, and in tier paper sampled, too; a wrong example has the answer of another.
+problems after each prompt, greedily, and in tier paper sampled, too; a wrong example has the answer of another; two of
+the 25 texts are longer than the context and are cut from the left.
 """
 
 from ..config import TextConfig
@@ -12,7 +13,20 @@ from .base import Case, Experiment, Tier
 from .bounds import NotEnough
 from .claims import INF, Claim
 from .measured import Measured
-from .prompting import NOISY, SAME, SHOTS, TEXT, TEXT_KINDS, ZERO_SHOT, after, deviation, few_shot, prompted, shot
+from .prompting import (
+    NOISY,
+    SAME,
+    SHOTS,
+    TEXT,
+    TEXT_KINDS,
+    ZERO_SHOT,
+    after,
+    cut_prompts,
+    deviation,
+    few_shot,
+    prompted,
+    shot,
+)
 from .protocols import addition, make_run, sizes
 from .showing import cell
 
@@ -20,7 +34,7 @@ SIZES = (500, 1_000, 2_000, 5_000, 10_000, 20_000, 40_000)
 MANY = 10_000
 TEXT_ONLY = TextConfig(mixing="none", characters="+/<=>[]")
 """Not trained on; with what scratchpads are written with, its characters are the paper's 80."""
-PROMPTS = (ZERO_SHOT, *map(shot, SHOTS), NOISY, TEXT)
+PROMPTS = (ZERO_SHOT, SAME, *map(shot, SHOTS), NOISY, TEXT)
 
 
 def share_of_wrong_examples(measured: Measured) -> float:
@@ -78,7 +92,7 @@ class TextFreePrompts(Experiment):
         ]
 
     def report(self, measured: Measured) -> list[Figure | Table]:
-        series = [Series(prompt, measured.curve("examples", prompt=prompt)) for prompt in PROMPTS]
+        series = [Series(prompt, measured.curve("examples", prompt=prompt)) for prompt in PROMPTS if prompt != SAME]
         kinds = [Series(kind, measured.curve("examples", after(kind), prompt=TEXT)) for kind in TEXT_KINDS]
         rows = [
             [
@@ -90,6 +104,7 @@ class TextFreePrompts(Experiment):
         ]
         columns = ("examples", *PROMPTS, "deviation over sets of 1 example", "deviation over texts")
         note = "Noisy: after three wrong examples. The last two columns: points, over five sets, and over 25 texts."
+        note += cut_prompts(measured, PROMPTS)
         return [
             Figure("A model of sums after examples and text", "examples", "test accuracy (%)", series, log_x=True),
             Figure("A model of sums after text, by its kind", "examples", "test accuracy (%)", kinds, log_x=True),

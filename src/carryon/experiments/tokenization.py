@@ -1,13 +1,13 @@
 """Characters or byte pairs, spaces or none, from scratch or pretrained?
 
-The paper (fig gpt2_tokenization): GPT-2's size on 10,000 plain sums for 5,000 steps: by characters (128 x 256 tokens a
-step, learning rate 5e-4), by GPT-2's byte pairs with and without spaces between digits, from scratch and from the
-pretrained weights (40 windows a step; rates of 1e-3, 1e-4 and 3e-5 were tried and chosen on the test set). The plot's
-numbers were not published. Ours: the same three from scratch, byte pairs at 1e-3. GPT-2's weights are on no package
-index; in their place SmolLM2-135M and stories15M, whose tokenizers cut numbers into digits by themselves, each from its
-pretrained weights and from random ones, so that the two differ in nothing else; without dropout. In tier fast SmolLM2
-reads 16 windows a step for 2,000 steps, a short time for random weights. Whoever has GPT-2 can train it:
-`carryon pretrained add gpt2 FOLDER`.
+The paper (fig gpt2_tokenization): GPT-2's size on 10,000 plain sums for 5,000 steps: by characters (128 x 1,024 tokens
+a step, learning rate 5e-4), by GPT-2's byte pairs with and without spaces between digits, from scratch and from the
+pretrained weights (40 x 1,024; rates of 1e-3, 1e-4 and 3e-5 were tried and chosen on the test set). The plot's numbers
+were not published. Ours: the same three from scratch, byte pairs at 1e-3. GPT-2's weights are on no package index; in
+their place SmolLM2-135M (2e-4) and stories15M (5e-4, 256 tokens at most), whose tokenizers cut numbers into digits by
+themselves, each from its pretrained weights and from random ones, so that the two differ in nothing else; without
+dropout. Tier fast reads windows of 256 tokens, 32 a step for 3,000 steps; SmolLM2 16 for 2,000, a short time for random
+weights. Whoever has GPT-2 can train it: `carryon pretrained add gpt2 FOLDER`.
 """
 
 from collections.abc import Mapping
@@ -37,14 +37,16 @@ CELLS: tuple[tuple[str, str, str], ...] = (
 STARTS: Mapping[str, EvaluationConfig] = {"bare": BARE, "newline": NEWLINE}
 RATES = {CHARACTERS: 5e-4, BYTE_PAIRS: 1e-3, SMALL: 5e-4, LARGE: 2e-4}
 ROWS = {CHARACTERS: 128, BYTE_PAIRS: 40, SMALL: 40, LARGE: 40}
+CONTEXTS = {CHARACTERS: 1024, BYTE_PAIRS: 1024, SMALL: 256, LARGE: 1024}
 FAST_ROWS, FAST_STEPS = {CHARACTERS: 32, BYTE_PAIRS: 32, SMALL: 32, LARGE: 16}, {LARGE: 2_000}
 
 
 def run_of(tier: Tier, tokens: str, spaces: str, start: str) -> RunConfig:
     """10,000 plain sums, read by these tokens."""
     data = addition(FormatConfig(name="plain", spaces=spaces != "none"))
-    context, tokenizer = 256, {CHARACTERS: "characters", BYTE_PAIRS: "gpt2"}.get(tokens, "own")
-    model: Any = ModelConfig.model_validate(GPT2)
+    context = CONTEXTS[tokens] if tier == "paper" else 256
+    tokenizer = {CHARACTERS: "characters", BYTE_PAIRS: "gpt2"}.get(tokens, "own")
+    model: Any = ModelConfig.model_validate({**GPT2, "context": context})
     if tokens in MODELS:
         weights: Any = "random" if start == "scratch" else "pretrained"
         model = PretrainedConfig(pretrained=MODELS[tokens], context=context, weights=weights)

@@ -172,7 +172,7 @@ def load_causal(config: PretrainedConfig, *, trains: bool = True) -> CausalModel
 
 
 def _checked(inner: Any, config: PretrainedConfig) -> CausalModel:
-    """As a `LanguageModel`, if it can be asked as one: architectures keep their past, and count places, in many ways."""
+    """As a `LanguageModel`, if it can be asked as one: kinds of model keep their past and count places differently."""
     kind = inner.config.model_type
     try:
         model = CausalModel(inner, config.context)
@@ -186,8 +186,8 @@ def _checked(inner: Any, config: PretrainedConfig) -> CausalModel:
         ) from None
     if wrong:
         raise Unsupported(
-            f"{config.pretrained} is of the kind {kind}, which answers differently when rows of several lengths are read "
-            "together: use a causal transformer such as llama or gpt2"
+            f"{config.pretrained} is of the kind {kind}, which answers differently when rows of several lengths "
+            "are read together: use a causal transformer such as llama or gpt2"
         )
     return model
 
