@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from carryon import corpora
 from carryon.cli import app
 from carryon.config import DataConfig, EvaluationConfig, RunConfig, TextConfig, TextPromptName, choices
-from carryon.corpora import SAMPLE, get_corpus, keep_corpus, kept_corpora, read_corpus
-from carryon.data import characters_of, make_dataset, mix_with_text, passages, split_text
+from carryon.corpora import SAMPLE, get_corpus, keep_corpus, kept_corpora, passages, read_corpus
+from carryon.data import characters_of, make_dataset, mix_with_text, questions_in, split_text
 from carryon.errors import BadConfig, BadInput, MissingExtra, UnknownName
 from carryon.evaluation import TEXT_PROMPTS, describe, text_prompt
 from carryon.formats import Example
@@ -240,9 +240,26 @@ def test_the_end_of_a_text_is_held_out_between_two_passages(tmp_path):
     assert train_text + held_out == SPEECHES.replace("S", "") + "\n\n"
     assert held_out.startswith("PEAKER ")
     assert len(held_out) / len(train_text + held_out) == pytest.approx(0.1, abs=0.01)
-    (tmp_path / "one.txt").write_text("no blank line\nanywhere")
+    (tmp_path / "two.txt").write_text("one\n\n$$")
     with pytest.raises(BadConfig, match="has no blank lines"):
-        split_text(TextConfig(corpus=keep_corpus(tmp_path / "one.txt")))
+        split_text(TextConfig(corpus=keep_corpus(tmp_path / "two.txt"), leave_out="$"))
+
+
+def test_a_text_without_blank_lines_is_not_kept(tmp_path, text_folder):
+    (tmp_path / "one.txt").write_text("no blank line\nanywhere")
+    with pytest.raises(BadInput, match="has no blank lines"):
+        keep_corpus(tmp_path / "one.txt")
+    assert not text_folder.exists() or not list(text_folder.iterdir())
+
+
+def test_blank_lines_may_hold_spaces_and_lines_may_end_as_on_old_machines(tmp_path):
+    (tmp_path / "odd.txt").write_bytes(b"One.\rTwo.\r \t\rThree.\r\r\r  \rFour.\r")
+    assert passages(read_corpus(keep_corpus(tmp_path / "odd.txt"))) == ["One.\nTwo.\n\n", "Three.\n\n", "Four.\n\n"]
+
+
+def test_problems_are_found_in_a_text_however_they_are_spaced():
+    text = "What is 12+7, or 128 + 367 = 495? 1x2 or 3 x  4, sin(0.5); not 5 + x, nor page 12."
+    assert questions_in(text) == {"12+7", "128+367", "1x2", "3x4", "sin(0.5)"}
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------
@@ -354,6 +371,15 @@ def test_what_cannot_begin_leaves_nothing_behind(tmp_path):
         with pytest.raises(MissingExtra):
             train(config(evaluations=()).model_copy(update={"text": text}), tmp_path / "runs", device="cpu")
     assert not list((tmp_path / "runs").iterdir())
+
+
+def test_a_config_that_is_only_shown_keeps_nothing(tmp_path, text_folder):
+    (tmp_path / "speeches.txt").write_text(SPEECHES)
+    setting = [f"text.corpus={tmp_path / 'speeches.txt'}"]
+    shown = load_recipe("paper-plain", setting, keep=False)
+    assert not text_folder.exists() or not list(text_folder.iterdir())
+    assert load_recipe("paper-plain", setting) == shown
+    assert read_corpus(shown.text.corpus) == SPEECHES
 
 
 def test_a_recipe_may_name_a_file(tmp_path):

@@ -19,7 +19,7 @@ from .config import (
     load,
     override,
 )
-from .corpora import keep_corpus
+from .corpora import keep_corpus, name_corpus
 from .errors import BadConfig, UnknownName
 from .pretrained import full_name
 
@@ -98,8 +98,11 @@ RECIPES: dict[str, Callable[[], RunConfig]] = {
 }
 
 
-def load_recipe(name: str, settings: Iterable[str] = ()) -> RunConfig:
-    """A recipe by name or from a TOML file, with settings such as "train.steps=100" put in."""
+def load_recipe(name: str, settings: Iterable[str] = (), *, keep: bool = True) -> RunConfig:
+    """A recipe by name or from a TOML file, with settings such as "train.steps=100" put in.
+
+    `keep`: a file it names as a corpus is put into the cache, where the run will look for it.
+    """
     if name in RECIPES:
         values: dict[str, Any] = RECIPES[name]().model_dump()
     elif name.endswith(".toml") or Path(name).is_file():
@@ -112,16 +115,16 @@ def load_recipe(name: str, settings: Iterable[str] = ()) -> RunConfig:
     if any(setting.startswith("model.pretrained=") for setting in settings) and "pretrained" not in (model or {}):
         # The recipe's model and tokenizer are ours: another's takes their place whole.
         values = {key: value for key, value in values.items() if key not in ("model", "tokenizer")}
-    return _pinned(load(RunConfig, override(values, settings)))
+    return _pinned(load(RunConfig, override(values, settings)), keep)
 
 
-def _pinned(config: RunConfig) -> RunConfig:
+def _pinned(config: RunConfig, keep: bool) -> RunConfig:
     """With names that say what they stand for: a run's hash covers the weights it starts from and the text it reads."""
     if isinstance(config.model, PretrainedConfig):
         model = config.model.model_copy(update={"pretrained": full_name(config.model.pretrained)})
         config = config.model_copy(update={"model": model})
     if config.text is not None and (path := Path(config.text.corpus)).is_file():
-        text = config.text.model_copy(update={"corpus": keep_corpus(path)})
+        text = config.text.model_copy(update={"corpus": keep_corpus(path) if keep else name_corpus(path)})
         config = config.model_copy(update={"text": text})
     return config
 

@@ -32,14 +32,10 @@ def add(file: Annotated[Path, typer.Argument(help="Any UTF-8 file, with blank li
 
     Example: carryon text add letters.txt
     """
-    from ..corpora import keep_corpus, read_file
-    from ..data import passages
-    from ..errors import BadInput
+    from ..corpora import keep_corpus, passages, read_corpus
 
-    count = len(passages(read_file(file)))
-    if count < 2:
-        raise BadInput(f"{file} has no blank lines to cut it at: put some between its passages")
     name = keep_corpus(file)
+    count = len(passages(read_corpus(name)))
     print(f"kept as {name}, {count:,} passages: carryon train paper-plain --set text.corpus={name}")
 
 
@@ -49,8 +45,7 @@ def list_() -> None:
 
     Example: carryon text list
     """
-    from ..corpora import KNOWN, kept_corpora, read_corpus
-    from ..data import passages
+    from ..corpora import KNOWN, kept_corpora, passages, read_corpus
     from ..errors import CarryonError
 
     kept = kept_corpora()

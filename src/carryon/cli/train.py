@@ -50,7 +50,7 @@ def train(
         changes.append(f"seed={seed}")
     if compile not in ("auto", "on", "off"):
         raise UnknownName("compile setting", compile, ("auto", "on", "off"))
-    config = load_recipe(recipe, changes)
+    config = load_recipe(recipe, changes, keep=not show)
     started_from = None
     if parent is not None:
         from ..runs import find_run

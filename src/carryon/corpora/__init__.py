@@ -49,6 +49,7 @@ KNOWN = {
     )
 }
 SAMPLE = "sample"
+_BLANK_LINES = re.compile(r"\n(?:[ \t]*\n)+")
 _KEPT = re.compile(r"[A-Za-z0-9._-]{1,60}@[0-9a-f]{10}")
 
 
@@ -75,24 +76,30 @@ def read_corpus(name: str) -> str:
     raise MissingExtra(f"the corpus {name} is not in {text_folder()}: 'carryon text add FILE' puts it there again")
 
 
+def name_corpus(path: Path) -> str:
+    """The name a file has once it is kept; BadInput if it could not be used."""
+    content = _read(path)
+    if len(passages(_text(content, str(path)))) < 2:
+        raise BadInput(f"{path} has no blank lines to cut it at: put some between its passages")
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-")[:60] or "text"
+    return f"{stem}@{hashlib.sha256(content).hexdigest()[:10]}"
+
+
 def keep_corpus(path: Path, name: str | None = None) -> str:
     """Put a file into the cache; the name it is known by from now on.
 
     `name`: one that stands for known bytes, which the file has to have.
     """
-    read_file(path)
+    name = name or name_corpus(path)
     content = _read(path)
-    if name is None:
-        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", path.stem).strip("-")[:60] or "text"
-        name = f"{stem}@{hashlib.sha256(content).hexdigest()[:10]}"
     _check(name, content, str(path))
     _store(name, content)
     return name
 
 
-def read_file(path: Path) -> str:
-    """A file as the text of a corpus."""
-    return _text(_read(path), str(path))
+def passages(text: str) -> list[str]:
+    """The pieces between blank lines, each with the blank line that ends it."""
+    return [f"{piece.strip(chr(10))}\n\n" for piece in _BLANK_LINES.split(text) if piece.strip()]
 
 
 def get_corpus(name: str) -> Path:
@@ -157,7 +164,7 @@ def _check(name: str, content: bytes, where: str) -> None:
 
 def _text(content: bytes, where: str) -> str:
     try:
-        text = content.decode("utf-8-sig").replace("\r\n", "\n")
+        text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise BadInput(f"{where} is not UTF-8: {error.reason} at byte {error.start:,}") from None
     if not text.strip() or "\0" in text:

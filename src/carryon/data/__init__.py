@@ -9,7 +9,7 @@ from .manifest import Manifest, count_strata
 from .sources import Fresh, Mixture, Passages, Repeated, Source
 from .splits import SPLITS, Endless, Splits, domain_of, draw_held_out, make_splits
 from .store import read_manifest, refuse_existing, write_dataset
-from .text import SplitText, characters_of, mix_with_text, passages, questions_in, split_text
+from .text import SplitText, characters_of, mix_with_text, questions_in, split_text
 
 __all__ = [
     "FORMS",
@@ -40,7 +40,6 @@ __all__ = [
     "make_splits",
     "mix_with_text",
     "pack",
-    "passages",
     "questions_in",
     "read_manifest",
     "refuse_existing",

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from ..config import DataConfig
+from ..corpora import passages
 from ..errors import BadConfig
 from ..formats import Example, make_format
 from ..operations import Problem
 from ..rng import Stream
 from .splits import Endless, domain_of
-from .text import passages
 
 
 class Source(ABC):

@@ -1,7 +1,7 @@
 """Text with examples in between, as one stream.
 
     dialogue   passage ⏎⏎ 12+7=19⏎ 3+4=7⏎ ⏎ passage ⏎⏎ passage ⏎⏎ 128+367=495⏎ ⏎ …    what the paper says
-    blocks     72 passages, then 100 plain sums, then 30 detailed ones, and so on       what its authors released
+    blocks     some passages, then some plain sums, then some detailed ones, and so on  what its authors released
 
 A passage is what stands between two blank lines: a speech, where the text is a play.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..config import TextConfig
-from ..corpora import read_corpus
+from ..corpora import passages, read_corpus
 from ..errors import BadConfig
 from ..formats import Example
 from ..rng import Stream
@@ -24,11 +24,6 @@ _BLOCKS = 100
 class SplitText(NamedTuple):
     train: str
     held_out: str
-
-
-def passages(text: str) -> list[str]:
-    """The pieces between blank lines, each with the blank line that ends it."""
-    return [f"{piece.strip(chr(10))}\n\n" for piece in text.split("\n\n") if piece.strip()]
 
 
 def split_text(config: TextConfig) -> SplitText:
@@ -44,9 +39,9 @@ def split_text(config: TextConfig) -> SplitText:
 
 
 def questions_in(text: str) -> set[str]:
-    """Whatever in a text looks like a problem: 128+367, 12-5, sin(0.5)."""
-    found = re.findall(r"[0-9]+[-+*x][0-9]+|(?:sin|sqrt)\([-0-9.]+\)", text)
-    return set(found)
+    """Whatever in a text looks like a problem: 128+367, 12 - 5, sin(0.5); without its spaces."""
+    found = re.findall(r"[0-9]+ *[-+*x] *[0-9]+|(?:sin|sqrt)\([-0-9.]+\)", text)
+    return {question.replace(" ", "") for question in found}
 
 
 def characters_of(config: TextConfig) -> str:
