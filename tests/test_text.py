@@ -20,7 +20,7 @@ from carryon.formats import Example
 from carryon.generation import perplexity
 from carryon.recipes import load_recipe
 from carryon.runs import find_run
-from carryon.training import load_model, make_exam, train
+from carryon.training import Silent, load_model, make_exam, train
 
 SHAKESPEARE = "tinyshakespeare"
 
@@ -389,6 +389,33 @@ def test_a_recipe_may_name_a_file(tmp_path):
     assert read_corpus(found.text.corpus) == SPEECHES
     (tmp_path / "speeches.txt").write_text(SPEECHES + "!")
     assert load_recipe("paper-plain", [f"text.corpus={tmp_path / 'speeches.txt'}"]).hash != found.hash
+
+
+def test_the_command_line_asks_any_data_set_of_a_run(mixed):
+    def run(command, *arguments, fails=False):
+        result = CliRunner().invoke(app, [command, str(mixed.path), *arguments, "--device", "cpu"])
+        assert bool(result.exception) is fails
+        return str(result.exception) if fails else result.output
+
+    assert "it was given '12+7='" in run("ask", "12+7")
+    assert "it was given 'Input:\\n12+7\\nTarget:\\n'" in run("ask", "12+7", "--part", "1")
+    # Scratchpads of some 280 characters, and a context of 64.
+    assert "no answer can be right" in run("evaluate", "--part", "1", "--limit", "3")
+    assert "no answer can be right" not in run("evaluate", "--limit", "3")
+    assert "3 prompts were cut from the left" in run("evaluate", "--limit", "3", "--text-prompt", "long outside")
+    assert '"examples_part": 1' in run("evaluate", "--limit", "3", "--examples", "1", "--examples-part", "1", "--json")
+    for option in ("--part", "--examples-part"):
+        assert "learnt from data sets 0 to 1" in run("evaluate", option, "2", fails=True)
+    assert "learnt from 2 data sets" in run("ask", "12+7", "--part", "2", fails=True)
+    assert "goes with --examples" in run("evaluate", "--example-set", "3", fails=True)
+
+
+def test_training_says_when_no_answer_fits_the_context(tmp_path):
+    said = []
+    display = Silent()
+    display.say = said.append
+    train(config(evaluations=()), tmp_path, device="cpu", display=display)
+    assert [line for line in said if "no answer can be right" in line]
 
 
 def test_the_command_line_asks_after_text(mixed):

@@ -18,11 +18,13 @@ def evaluate(
     problems: Annotated[
         Path | None, typer.Option(help="Problems from a file: JSONL as for render, or lines such as 128+367=495.")
     ] = None,
+    part: Annotated[int, number("Which data set of a run that learnt from several, from 0 on.")] = 0,
     limit: Annotated[int | None, number("At most this many problems.")] = None,
     prefix: Annotated[str, typer.Option(help="Text in front of every prompt; \\n is a newline.")] = "",
     examples: Annotated[int, number("Training examples in front of every prompt.")] = 0,
     wrong_examples: Annotated[bool, typer.Option("--wrong-examples", help="Give those wrong answers.")] = False,
     example_set: Annotated[int, number("Which examples.")] = 0,
+    examples_part: Annotated[int | None, number("Which data set they come from; else that of --part.")] = None,
     text_prompt: Annotated[
         str | None, typer.Option(help="Text of this kind in front, such as 'short outside'; --example-set says which.")
     ] = None,
@@ -53,18 +55,27 @@ def evaluate(
         raise BadInput(f"--exhaustive asks every problem there is, --split {split} some: leave one out")
     if failures is not None and split == "text":
         raise BadInput("--failures goes with problems: there are none in --split text")
+    if example_set and not examples and text_prompt is None:
+        raise BadInput(f"--example-set {example_set} goes with --examples or --text-prompt: add one, or leave it out")
     found = find_run(run, runs)
+    last = len(found.config.mix)
+    for option, given in (("--part", part), ("--examples-part", examples_part or 0)):
+        if given > last:
+            learnt = f"from data sets 0 to {last}" if last else "from one data set, 0"
+            raise BadInput(f"{option} {given}: {found.path.name} learnt {learnt}")
     if text_prompt is not None:
         prefix = read_text_prompt(text_prompt, example_set) + prefix
     question = load(
         EvaluationConfig,
         {
             "problems": "exhaustive" if exhaustive else split,
+            "part": part,
             "limit": limit,
             "prefix": prefix.replace("\\n", "\n"),
             "examples": examples,
             "wrong_examples": wrong_examples,
             "example_set": example_set if examples else 0,
+            "examples_part": examples_part,
             "corrupt": corrupt,
             "temperature": temperature,
             "top_k": top_k,
@@ -96,7 +107,7 @@ def _ask(found: Any, question: Any, file: Path | None, failures: Path | None, de
     asked = question, parts, model, tokenizer, pick_precision(precision, where)
     if file is not None:
         with open(file, encoding="utf-8") as lines:
-            listed = read_problems(lines, str(file), found.config.data.base)[: question.limit]
+            listed = read_problems(lines, str(file), found.config.parts[question.part].base)[: question.limit]
         exam: Exam | Reading = Exam(*asked, problems=listed)
     else:
         exam = make_exam(*asked, text=found.config.text)

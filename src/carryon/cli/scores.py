@@ -41,6 +41,12 @@ def print_scores(result: dict[str, Any], title: str) -> None:
         for label, (right, count) in counts.items():
             row(f"{kind} {label}", right, count)
     out.print(table)
+    if result.get("cropped"):
+        out.print(f"{result['cropped']:,} prompts were cut from the left, to leave room for an answer")
+    if result.get("too_long"):
+        out.print(
+            f"no answer can be right: with its problem it takes {result['too_long']:,} tokens, more than the context"
+        )
     if result["unreadable"]:
         out.print(f"{result['unreadable']:,} answers could not be read and count as wrong")
     if result["first_wrong_lines"]:

@@ -129,7 +129,7 @@ def _show_off(run: "Run", device: str) -> None:
     for question in ("7+58", "128+367", "999+1", "500+500"):
         problem = parse_question(question)
         assert problem is not None
-        written, read = answer(run, problem, device)
+        written, read = answer(run, problem, run.config.data, device)
         mark = "right" if read == problem.answer else f"wrong, it is {problem.answer}"
         print(f"  {question} = {read} ({mark}; it wrote {written!r}, lowest digit first)")
     name = run.path.name

@@ -51,10 +51,13 @@ class Exam:
         self._prefix = _prefixes(question, parts, self._format)
         sheets = make_sheets(self.problems, self._format)
         self._sheets = list(sheets) if again else sheets
-        samples = [self._format.write(problem).completion for problem in islice(self.problems, 500)]
+        samples = [self._format.write(problem) for problem in islice(self.problems, 500)]
+        least = min((len(tokenizer.encode(example.text)) for example in samples), default=0)
+        self.too_long = least if least > model.context else None
+        """Tokens of the shortest question with its answer, where not even that fits the model's context."""
         if question.data is None and not question.listed:
-            samples += [self._format.write(problem).completion for problem in self._part.problems("test")[:500]]
-        longest = max((len(tokenizer.encode(text)) for text in samples), default=8)
+            samples += [self._format.write(problem) for problem in self._part.problems("test")[:500]]
+        longest = max((len(tokenizer.encode(example.completion)) for example in samples), default=8)
         whole = question.corrupt == "none"
         self._complete = Completer(
             model,
@@ -91,6 +94,8 @@ class Exam:
         found = report.as_dict()
         if self._complete.cropped:
             found["cropped"] = self._complete.cropped
+        if self.too_long:
+            found["too_long"] = self.too_long
         return found, report
 
 

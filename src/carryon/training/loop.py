@@ -80,6 +80,11 @@ def train(
                 run.forget_metrics_from(progress.step)
                 if in_text := count_tests_in_text(config, parts):
                     display.say(f"{in_text:,} test problems occur in the text: they are not unseen")
+                if watch.too_long:
+                    display.say(
+                        f"a problem with its answer takes {watch.too_long:,} tokens or more, model.context is "
+                        f"{model.context:,}: no answer can be right"
+                    )
 
             while True:
                 if progress.step % config.train.eval_every == 0 or progress.step == config.train.steps:

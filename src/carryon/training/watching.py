@@ -38,6 +38,11 @@ class Watch:
         ]
         self._exams = {question.column: exam(question) for question in config.watch}
 
+    @property
+    def too_long(self) -> int | None:
+        """Tokens of the shortest problem with its answer, where not even that fits the model's context."""
+        return next((exam.too_long for exam in self._validation if isinstance(exam, Exam) and exam.too_long), None)
+
     def look(self, progress: Progress, stepper: Stepper) -> dict[str, Any]:
         row: dict[str, Any] = {"step": progress.step, "seconds": round(progress.seconds, 3)}
         row["lr"] = lr_at(progress.step, self._config.train)
