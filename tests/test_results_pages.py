@@ -4,6 +4,8 @@ from pathlib import Path
 
 from carryon.experiments import EXPERIMENTS
 from carryon.overview import make_chapter
+from carryon.reports import Chapter, Figure, Point, Series, Table, TierPart
+from carryon.reports.drawing import draw
 from carryon.reports.markdown import write_chapter, write_overview
 from carryon.results import Line, Store
 
@@ -53,3 +55,24 @@ def test_no_number_without_seed_device_and_commit():
         assert line.device
         assert isinstance(line.seed, int)
         assert line.config
+
+
+def test_what_a_model_wrote_is_shown_as_it_is():
+    table = Table("Written", ("sample",), [["<scratch>1|2 & 3"]])
+    part = TierPart("fast", [], [table], "1 run", "")
+    page = write_chapter(Chapter("name", "Title", "about", (), (), [part], ()), lambda name, figure: name)
+    assert "| &lt;scratch>1\\|2 &amp; 3 |" in page
+
+
+def test_figures_name_every_point_of_a_short_axis_and_tilt_only_long_labels():
+    sizes = draw(Figure("t", "x", "y", [Series("a", [Point(x, 1) for x in (2_000, 10_000, 40_000)])], log_x=True))
+    assert all(f">{tick}<" in sizes for tick in ("2,000", "10,000", "40,000"))
+    many = draw(Figure("t", "x", "y", [Series("a", [Point(x, 1) for x in range(100, 400, 7)])], log_x=True))
+    assert ">107<" not in many
+    assert ">200<" in many
+    for labels, tilted in (
+        ("+-*/=", False),
+        (("simplified_scratchpad", "detailed_scratchpad", "plain", "reverse"), True),
+    ):
+        bars = draw(Figure("t", "x", "y", [Series("a", [Point(label, 1) for label in labels])], bars=True))
+        assert ("rotate(-20" in bars) is tilted

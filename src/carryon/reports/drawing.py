@@ -3,6 +3,7 @@
 import io
 import math
 import re
+from itertools import pairwise
 from typing import Any
 
 from ..errors import MissingExtra
@@ -10,6 +11,8 @@ from .content import Figure, Series
 
 # Okabe and Ito's palette: told apart by everyone, and in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000", "#B8A900")
+_ROOM_FOR_LABELS = 50
+"""Characters that stand side by side below a figure."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "h")
 
 
@@ -91,11 +94,15 @@ def _lines(axes: Any, figure: Figure) -> None:
 
 
 def _plain_ticks(axes: Any, figure: Figure) -> None:
-    """Ticks people read: 500, 1,000, 5,000."""
-    values = [p.x for s in figure.series for p in s.points if isinstance(p.x, int | float) and p.x > 0]
+    """Ticks people read: the points themselves where they are few, else 500, 1,000, 5,000."""
+    values = sorted({p.x for s in figure.series for p in s.points if isinstance(p.x, int | float) and p.x > 0})
     if not values:
         return
-    low, high = min(values), max(values)
+    low, high = values[0], values[-1]
+    if len(values) <= 9 and all(b / a > 1.3 for a, b in pairwise(values)):
+        axes.set_xticks(values, [f"{value:,}" for value in values])
+        axes.minorticks_off()
+        return
     ticks = [m * 10**e for e in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1) for m in (1, 2, 5)]
     ticks = [tick for tick in ticks if low * 0.9 <= tick <= high * 1.1]
     if len(ticks) > 9:
@@ -108,11 +115,11 @@ def _bars(axes: Any, figure: Figure) -> None:
     looks = styles(figure)
     shown = [series for series in figure.series if series.points]
     labels = list(dict.fromkeys(str(point.x) for series in shown for point in series.points))
-    width = 0.82 / max(1, len(shown))
+    width = min(0.82 / max(1, len(shown)), 0.3)
     for number, series in enumerate(shown):
         colour, _ = looks[series.name]
         theirs = series.source == "paper"
-        x = [labels.index(str(point.x)) - 0.41 + width * (number + 0.5) for point in series.points]
+        x = [labels.index(str(point.x)) + width * (number - (len(shown) - 1) / 2) for point in series.points]
         y = [point.y for point in series.points]
         axes.bar(
             x,
@@ -132,6 +139,7 @@ def _bars(axes: Any, figure: Figure) -> None:
             axes.errorbar(
                 x, y, yerr=list(zip(*spread, strict=True)), fmt="none", ecolor="#222222", elinewidth=1, capsize=2
             )
-    axes.set_xticks(
-        range(len(labels)), labels, rotation=20 if len(labels) > 4 else 0, ha="right" if len(labels) > 4 else "center"
-    )
+    crowded = sum(map(len, labels)) > _ROOM_FOR_LABELS
+    axes.set_xticks(range(len(labels)), labels, rotation=20 if crowded else 0, ha="right" if crowded else "center")
+    if len(labels) < 3:
+        axes.set_xlim(-0.8, len(labels) - 0.2)

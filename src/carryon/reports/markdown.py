@@ -52,7 +52,12 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     if not rows:
         return ["Nothing measured yet.", ""]
     head = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    return [*head, *(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows), ""]
+    return [*head, *(f"| {' | '.join(map(_escaped, row))} |" for row in rows), ""]
+
+
+def _escaped(cell: str) -> str:
+    """What a model wrote is text, whatever it looks like."""
+    return cell.replace("&", "&amp;").replace("<", "&lt;").replace("|", r"\|")
 
 
 def write_overview(chapters: Sequence[Chapter]) -> str:
