@@ -191,7 +191,7 @@ def test_a_dry_run_writes_nothing(smoke, tmp_path):
     folder.mkdir(parents=True)
     shutil.copy(smoke / "results" / "smoke" / "sample_efficiency.jsonl", folder)
     done = run(tmp_path, "reproduce", "token_cost", "--tier", "smoke", "--dry-run")  # the same runs, all there
-    assert "0 to do" in done.stdout_text, done.stderr_text
+    assert "none to do" in done.stdout_text, done.stderr_text
     assert [path.name for path in folder.iterdir()] == ["sample_efficiency.jsonl"]
 
 
@@ -313,6 +313,22 @@ def test_one_seed_of_everything_comes_before_the_second_of_anything(tmp_path):
     seeds = [task.run.seed for task in plan.tasks]
     assert seeds == sorted(seeds)
     assert set(seeds) == {0, 1, 2}
+
+
+def test_what_a_larger_model_costs_is_guessed_by_its_size(tmp_path):
+    store = Store(tmp_path)
+    assert make_plan([experiment("model_scale")], "fast", store).guessed == 6
+    plan = make_plan([experiment("text_mixture")], "fast", store)
+    task = plan.tasks[0]  # 6 layers of width 384, 10,000 steps
+    plan.keep(task, Outcome(task.key, {q.hash: {"accuracy": 0.5} for q in task.evaluations}, 60.0, "cuda", "abc"))
+    plan = make_plan([experiment("model_scale")], "fast", store)
+    small, large = (
+        next(task for task in plan.tasks if task.run.model.width == width) for width in (384, 768)
+    )  # 6,000 steps of as many tokens; 12 layers
+    assert plan.estimate(small) == pytest.approx(60 * 0.6)
+    assert plan.estimate(large) == pytest.approx(60 * 0.6 * 8)
+    assert plan.guessed == 3
+    assert plan.basis.startswith("partly a guess")
 
 
 def test_a_curve_is_begun_at_its_ends():

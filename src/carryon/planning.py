@@ -14,10 +14,11 @@ from .data import make_dataset
 from .execution import Outcome, Task
 from .experiments import Case, Experiment, Tier
 from .experiments.protocols import small
+from .pretrained import CATALOGUE
 from .results import Key, Line, Store
 
 DEFAULT_SECONDS = {"smoke": 1.0, "fast": 25.0, "paper": 150.0}
-"""What a run is taken to cost where none was measured."""
+"""What a run is taken to cost where none was measured, nor any other whose size could tell."""
 
 
 @dataclass
@@ -60,11 +61,21 @@ class Known:
             known.of_run.setdefault(line.run, []).append((line_tier, name, line))
             if line_tier == tier:
                 known.own.setdefault(name, set()).add(line.key)
-            if line.evaluation == "trials":
-                known.costs.add(line.run, name, 1.0, line.seconds)
-            else:
-                known.costs.add(line.run, *_work(line.config), line.seconds)
+            work = Work(name, 1.0) if line.evaluation == "trials" else _work(line.config)
+            known.costs.add(line.run, work, line.seconds)
         return known
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run has to do."""
+
+    kind: str
+    """Runs of one kind cost the same for each unit."""
+    amount: float
+    """Tokens it reads; 1 where there is no model."""
+    parameters: float = 0.0
+    """About how many the model has; 0: not known."""
 
 
 @dataclass
@@ -73,26 +84,40 @@ class Costs:
 
     rates: dict[str, dict[str, float]] = field(default_factory=dict)
     """By kind, then by run."""
+    sizes: dict[str, float] = field(default_factory=dict)
+    """Parameters, by kind."""
 
-    def add(self, run: str, kind: str, work: float, seconds: float) -> None:
-        if work:
-            self.rates.setdefault(kind, {})[run] = seconds / work
+    def add(self, run: str, work: Work, seconds: float) -> None:
+        if work.amount:
+            self.rates.setdefault(work.kind, {})[run] = seconds / work.amount
+            self.sizes[work.kind] = work.parameters
 
-    def estimate(self, kind: str, work: float) -> float | None:
-        return median(self.rates[kind].values()) * work if kind in self.rates else None
+    def estimate(self, work: Work) -> float | None:
+        return self._rate(work.kind) * work.amount if work.kind in self.rates else None
+
+    def guess(self, work: Work) -> float | None:
+        """By models of another size: what they cost for each token and parameter."""
+        rates = [self._rate(kind) / size for kind, size in self.sizes.items() if size]
+        return median(rates) * work.parameters * work.amount if rates and work.parameters else None
+
+    def _rate(self, kind: str) -> float:
+        return median(self.rates[kind].values())
 
 
-def _work(config: Mapping[str, Any]) -> tuple[str, float]:
-    """Of a run's config as it is written down: what kind of model it is, and the tokens it reads."""
+def _work(config: Mapping[str, Any]) -> Work:
+    """Of a run's config as it is written down."""
     model = {**ModelConfig().model_dump(), **config.get("model", {})}
     train = {**TrainConfig().model_dump(), **config.get("train", {})}
     if "pretrained" in model:
         kind = "{pretrained}x{context}".format(**model) + " LoRA" * bool(model.get("lora"))
         if train["packing"] == "rows":  # as wide as their examples, whatever the context
             kind += f" {config.get('data', {}).get('format', {}).get('name')}"
+        source = CATALOGUE.get(str(model["pretrained"]))
+        parameters = source.parameters if source else 0
     else:
         kind = "{layers}x{width}x{context}".format(**model)
-    return kind, float(train["steps"] * train["batch_size"] * model["context"])
+        parameters = 12 * model["layers"] * model["width"] ** 2
+    return Work(kind, float(train["steps"] * train["batch_size"] * model["context"]), float(parameters))
 
 
 @dataclass
@@ -121,28 +146,31 @@ class Plan:
 
     def estimate(self, task: Task) -> float:
         """Seconds a task will take, by what its likes took."""
-        measured = self._measured(task)
-        return DEFAULT_SECONDS[self.tier] if measured is None else measured
+        work, costs = self._work(task), self.known.costs
+        told = costs.estimate(work)
+        told = costs.guess(work) if told is None else told
+        return DEFAULT_SECONDS[self.tier] if told is None else told
+
+    @property
+    def guessed(self) -> int:
+        """Tasks whose likes were never measured."""
+        return sum(self.known.costs.estimate(self._work(task)) is None for task in self.tasks)
 
     @property
     def basis(self) -> str:
         """What the estimates stand on."""
-        measured = [self._measured(task) is not None for task in self.tasks]
-        if all(measured):
+        if not self.guessed:
             return "by runs that were measured"
         return (
             "partly a guess: not all kinds of run were measured yet"
-            if any(measured)
+            if self.guessed < len(self.tasks)
             else "a guess: none was measured yet"
         )
 
-    def _measured(self, task: Task) -> float | None:
-        return self.known.costs.estimate(*self._kind(task))
-
-    def _kind(self, task: Task) -> tuple[str, float]:
+    def _work(self, task: Task) -> Work:
         if isinstance(task.run, RunConfig):
             return _work(task.run.model_dump(include={"data", "model", "train"}))
-        return self.by_key[task.key][0].experiment, 1.0
+        return Work(self.by_key[task.key][0].experiment, 1.0)
 
     def name_of(self, task: Task) -> str:
         """What a task is for, in words."""
@@ -155,7 +183,7 @@ class Plan:
         A run that had to be trained again gives other numbers, if only by rounding: all that is told of it comes from
         the same weights. What was missing is written last, so that after a kill it is still missing.
         """
-        self.known.costs.add(task.key, *self._kind(task), outcome.seconds)
+        self.known.costs.add(task.key, self._work(task), outcome.seconds)
         again: dict[tuple[str, str], list[Line]] = {}
         for tier, experiment, line in self.known.of_run.get(task.key, ()):
             if line.evaluation != "history" and (answer := outcome.answers.get(line.evaluation)) is not None:

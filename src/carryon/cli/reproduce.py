@@ -242,7 +242,8 @@ def _check_budget(plan: "Plan", budget: float | None) -> None:
 
 def _print_plan(plan: "Plan") -> None:
     cost = sum(plan.estimate(task) for task in plan.tasks)
-    print(f"{plan.done} of {len(plan.wanted)} runs are done, {len(plan.tasks)} to do, about {_duration(cost)}")
+    left = f"{len(plan.tasks)} to do, about {_duration(cost)} ({plan.basis})" if plan.tasks else "none to do"
+    print(f"{plan.done} of {len(plan.wanted)} runs are done, {left}")
     for task in plan.tasks:
         print(f"  {plan.name_of(task)}, seed {task.run.seed}")
 
@@ -275,7 +276,8 @@ def experiments(
         for tier in TIERS:
             plan = make_plan([experiment], tier, store, None, known[tier], copy=False)  # type: ignore[arg-type]
             cost = sum(plan.estimate(task) for task in plan.tasks)
-            row[tier] = {"done": plan.done, "of": len(plan.wanted), "missing_seconds": round(cost)}
+            state = {"done": plan.done, "of": len(plan.wanted), "missing_seconds": round(cost)}
+            row[tier] = state | ({"guessed": plan.guessed} if plan.guessed else {})
         rows.append(row)
     for note in store.broken:
         print(f"carryon: {note}", file=sys.stderr)
@@ -284,7 +286,9 @@ def experiments(
         return
     from rich.table import Table
 
-    table = Table(title="Experiments: runs done, and what the missing ones would take on the machine measured")
+    table = Table(
+        title="Experiments: runs done, and what the missing ones would take on the machine measured (~: partly a guess)"
+    )
     for column in ("name", "question", "claims", "fast", "missing", "paper", "missing"):
         table.add_column(column)
     for row in rows:
@@ -293,7 +297,9 @@ def experiments(
             state = row[tier]
             cells += [
                 f"{state['done']}/{state['of']}",
-                _duration(state["missing_seconds"]) if state["missing_seconds"] else "",
+                f"{'~' if 'guessed' in state else ''}{_duration(state['missing_seconds'])}"
+                if state["missing_seconds"]
+                else "",
             ]
         table.add_row(row["name"], row["title"], str(row["claims"]), *cells)
     console().print(table)

@@ -18,6 +18,7 @@ class Source:
     size: int
     sha256: str
     kind: Literal["gguf", "llama2.c", "tiny"]
+    parameters: int
 
 
 CATALOGUE = {
@@ -30,6 +31,7 @@ CATALOGUE = {
         size=98_362_432,
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         kind="gguf",
+        parameters=134_515_008,
     ),
     "stories15m": Source(
         what="stories15M (Karpathy's llama2.c), a Llama trained on TinyStories, in its own float32",
@@ -40,6 +42,7 @@ CATALOGUE = {
         size=61248745,
         sha256="597a6652b5e5c83334e54f8a65c7da4b1ddc547dc7eca3029218af86ac5a6df2",
         kind="llama2.c",
+        parameters=15_191_712,
     ),
     "tiny": Source(
         what="a Llama of 2 layers of random numbers, made here, that has learnt nothing: for trying things out",
@@ -50,5 +53,6 @@ CATALOGUE = {
         size=0,
         sha256="",
         kind="tiny",
+        parameters=0,
     ),
 }
