@@ -382,6 +382,9 @@ def spoil(folder, how):
             (folder / "config.json").unlink()
         case "config is a list":
             (folder / "config.json").write_text("[]")
+        case "a model_type that is a list":
+            settings = json.loads((folder / "config.json").read_text())
+            (folder / "config.json").write_text(json.dumps(settings | {"model_type": ["gpt2"]}))
         case "config is cut":
             (folder / "config.json").write_text('{"model_type": "gp')
         case "weights are cut":
@@ -404,17 +407,28 @@ def spoil(folder, how):
             safetensors.numpy.save_file(
                 arrays | {"transformer.h.7.ln_1.weight": arrays["transformer.ln_f.weight"]}, weights
             )
+        case "a layer twice":
+            arrays = safetensors.numpy.load_file(weights)
+            safetensors.numpy.save_file(arrays | {"wte.weight": arrays["transformer.wte.weight"] * 2}, weights)
+        case "an embedding that is one number":
+            arrays = safetensors.numpy.load_file(weights)
+            safetensors.numpy.save_file(arrays | {"transformer.wte.weight": np.array(1, np.float32)}, weights)
+        case "numbers that are none":
+            arrays = safetensors.numpy.load_file(weights)
+            arrays["transformer.ln_f.weight"][3] = np.nan
+            safetensors.numpy.save_file(arrays, weights)
+        case "whole numbers":
+            arrays = safetensors.numpy.load_file(weights)
+            arrays["transformer.ln_f.weight"] = arrays["transformer.ln_f.weight"].astype(np.int32)
+            safetensors.numpy.save_file(arrays, weights)
+        case "a mask that is not ours":
+            arrays = safetensors.numpy.load_file(weights)
+            safetensors.numpy.save_file(arrays | {"transformer.h.0.attn.bias": np.ones((1, 1, 32, 32), bool)}, weights)
         case "an output of its own":
             arrays = safetensors.numpy.load_file(weights)
             safetensors.numpy.save_file(arrays | {"lm_head.weight": arrays["transformer.wte.weight"] * 2}, weights)
         case "a name that leads elsewhere":
-            content["run"]["evaluations"] = {"../../elsewhere": {}}
-            record.write_text(json.dumps(content))
-        case "a result that is none":
-            del content["run"]["result"]["device"]
-            record.write_text(json.dumps(content))
-        case "metrics that are none":
-            content["run"]["metrics"] = {"step": 1}
+            content["run"]["evaluations"] = {"../../elsewhere": next(iter(content["run"]["evaluations"].values()))}
             record.write_text(json.dumps(content))
         case "a config that is none":
             content["run"]["config"]["model"]["layers"] = "many"
@@ -452,6 +466,7 @@ def spoil(folder, how):
         "no config": "is not a folder of Hugging Face's: it has no config.json",
         "config is a list": "is broken: it is not a JSON object",
         "config is cut": "config.json is broken",
+        "a model_type that is a list": "has the architecture ['gpt2']; those that fit ours are gpt2, gpt_neox",
         "weights are cut": "model.safetensors is broken",
         "weights are text": "model.safetensors is broken",
         "no weights": "has no model.safetensors",
@@ -459,10 +474,13 @@ def spoil(folder, how):
         "shards": "keeps its weights in several files",
         "a layer too few": "is incomplete: it has no transformer.h.1.mlp.c_fc.weight",
         "a layer too many": "has a weight transformer.h.7.ln_1.weight for which this model has no place",
+        "a layer twice": "has the weight transformer.wte.weight twice",
+        "an embedding that is one number": "embedding.weight is (1,), in a model of its sizes it is (1, 32)",
+        "numbers that are none": "transformer.ln_f.weight with numbers that are not finite (NaN or infinity)",
+        "whole numbers": "transformer.ln_f.weight in int32: weights are read in float32, bfloat16, float16, float64",
+        "a mask that is not ours": "has biases (transformer.h.0.attn.bias)",
         "an output of its own": "has an output matrix of its own",
-        "a name that leads elsewhere": "'../../elsewhere' is not an evaluation",
-        "a result that is none": "carryon.json is broken: its result has no 'device'",
-        "metrics that are none": "carryon.json is broken: it does not hold what a run holds",
+        "a name that leads elsewhere": "'../../elsewhere' is not the hash of the evaluation it names",
         "a config that is none": "model.layers",
         "no run": "carryon.json is broken: it does not tell of a run",
         "another vocabulary": "its vocabulary does not fit the model",
@@ -479,6 +497,45 @@ def test_broken_folders_are_refused_in_one_line(made, tmp_path, how, says):
     spoil(tmp_path / "it", how)
     with pytest.raises(CarryonError) as error:
         command("import", tmp_path / "it", "--runs", tmp_path / "runs")
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        ("result", None, "result: input should be a valid dictionary"),
+        ("result device", None, "result.device: input should be a valid string"),
+        ("result steps", "abc", "result.steps: input should be a valid integer"),
+        ("result steps", 10**30, "result.steps: input should be less than"),
+        ("result evaluations", {"0123456789": "most"}, "result.evaluations.0123456789: input should be a valid number"),
+        ("origin versions", [1], "origin.versions: input should be a valid dictionary"),
+        ("metrics", {"step": 1}, "metrics: input should be a valid list"),
+        ("metrics", [{"step": "x"}], "metrics.0.step: input should be a valid integer"),
+        ("evaluations", [1], "evaluations: input should be a valid dictionary"),
+        ("evaluations *", {"config": 5}, ".config: input should be a valid dictionary"),
+        ("evaluations *", {"perplexity": 2.0, "tokens": 5}, ".config: field required"),
+        ("evaluations * config", {"limit": 3}, "is not the hash of the evaluation it names"),
+        ("evaluations * right", 10**6, "more are right than were asked"),
+        ("evaluations * by", {"slice": {"all": [3, 2]}}, "more are right than were asked"),
+        ("evaluations * by", {"slice": {"all": 3}}, ".by.slice.all: input should be a valid tuple"),
+    ],
+)
+def test_records_that_break_later_are_refused_first(made, tmp_path, place, value, says):
+    """What an import takes, `carryon runs`, `evaluate` and `export` read."""
+    _, folder = made("learned")
+    record = Path(shutil.copytree(folder, tmp_path / "it")) / "carryon.json"
+    content = json.loads(record.read_text())
+    *keys, last = place.split()
+    inner = content["run"]
+    for key in keys:
+        inner = inner[key if key != "*" else next(iter(inner))]
+    inner[last if last != "*" else next(iter(inner))] = value
+    record.write_text(json.dumps(content))
+    with pytest.raises(BadInput) as error:
+        import_huggingface(tmp_path / "it", tmp_path / "runs")
+    assert str(error.value).startswith(f"{record} is broken: ")
     assert says in str(error.value)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "runs").exists()
@@ -508,6 +565,13 @@ def test_the_command_line_exports_and_imports(made, tmp_path, monkeypatch):
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(PathExists, match="holds more than an exported model"):
         command("export", run.path, "--force")
+    Path("link").symlink_to("exports")
+    Path("file").write_text("mine")
+    for force in ([], ["--force"]):
+        with pytest.raises(PathExists, match=r"^link is a link, and links are not replaced: choose another path$"):
+            command("export", run.path, "--out", "link", *force)
+        with pytest.raises(PathExists, match=r"^file is a file, not a folder: choose another path$"):
+            command("export", run.path, "--out", "file", *force)
     with pytest.raises(UnknownName, match="unknown destination 'onnx'; choose from hf, lm-eval"):
         command("export", run.path, "--to", "onnx")
     with pytest.raises(BadRun, match="there is no run 'nothing'"):

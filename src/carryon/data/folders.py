@@ -44,11 +44,15 @@ def refuse_existing_folder(path: Path, force: bool, kind: str, is_ours: IsOurs) 
         raise PathExists(f"{str(path)!r} is where you are: name a folder to make")
     if not path.name:
         raise PathExists(f"{str(path)!r} is a root, not a folder to make: name one")
-    if not path.exists() and not path.is_symlink():
+    if path.is_symlink():
+        raise PathExists(f"{path} is a link, and links are not replaced: choose another path")
+    if not path.exists():
         return
+    if not path.is_dir():
+        raise PathExists(f"{path} is a file, not a folder: choose another path")
     if not force:
         raise PathExists(f"{path} is already there: choose another path, or pass --force to replace it")
-    if not (path.is_dir() and not path.is_symlink() and (not files_in(path) or is_ours(path))):
+    if files_in(path) and not is_ours(path):
         raise PathExists(f"{path} holds more than {kind}, so --force does not replace it: choose another path")
 
 
