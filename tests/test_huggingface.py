@@ -27,7 +27,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from carryon.cli import app
 from carryon.config import DataConfig, EvaluationConfig, FormatConfig, ModelConfig, RunConfig, TrainConfig, load
 from carryon.data import make_dataset, write_dataset
-from carryon.errors import BadInput, BadRun, CarryonError, MissingExtra, PathExists, UnknownName, Unsupported
+from carryon.errors import BadConfig, BadInput, BadRun, CarryonError, MissingExtra, PathExists, UnknownName, Unsupported
 from carryon.evaluation import percent, wilson
 from carryon.formats import FORMATS
 from carryon.generation import Completer
@@ -572,11 +572,22 @@ def test_the_command_line_exports_and_imports(made, tmp_path, monkeypatch):
             command("export", run.path, "--out", "link", *force)
         with pytest.raises(PathExists, match=r"^file is a file, not a folder: choose another path$"):
             command("export", run.path, "--out", "file", *force)
+    Path("circle").symlink_to("circle")
+    with pytest.raises(PathExists, match="circle is a link"):
+        command("export", run.path, "--out", "circle")
+    for inside in ("file/x", "file/x/y", "circle/x"):
+        with pytest.raises(OSError, match=f"'{inside}'"):  # what was typed, not a name of ours
+            command("export", run.path, "--out", inside)
     with pytest.raises(UnknownName, match="unknown destination 'onnx'; choose from hf, lm-eval"):
         command("export", run.path, "--to", "onnx")
     with pytest.raises(BadRun, match="there is no run 'nothing'"):
         command("export", "nothing")
     assert command("import", folder, "--name", "again").startswith(f"runs/again-{run.config.hash}: ")
+    with pytest.raises(BadConfig, match=r"name '\.\./x' cannot name a folder"):
+        command("import", folder, "--name", "../x")
+    with pytest.raises(BadConfig, match=r"name '\.\./x' cannot name a folder"):
+        command("import", folder, "--name", "../x", "--format", "plain")
+    assert not list(tmp_path.glob("x-*"))
     with pytest.raises(OSError, match="No such file"):
         command("import", tmp_path / "nothing")
     other = command("import", folder, "--format", "plain")  # told what it is: not the run that it was

@@ -1,6 +1,7 @@
 import errno
 import math
 import pickle
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch.nn import functional
 
 from carryon.cli import app
 from carryon.config import DataConfig, ModelConfig, load
-from carryon.errors import BadInput, PathExists, Unsupported
+from carryon.errors import BadConfig, BadInput, PathExists, Unsupported
 from carryon.generation import Completer
 from carryon.interop.nanogpt import import_nanogpt
 from carryon.runs import Run, run_folders
@@ -92,6 +93,8 @@ def test_another_file_is_another_run_and_the_same_is_refused(tmp_path):
         import_nanogpt(tmp_path / "x" / "ckpt.pt", tmp_path / "runs", DATA, CHARACTERS)
     assert one.evaluations() == {"0123456789": {"right": 1}}
     assert all((weights[name] == array).all() for name, array in one.read_model()[0].items())
+    with pytest.raises(BadConfig, match=r"name '\.\./x' cannot name a folder"):
+        import_nanogpt(tmp_path / "x" / "ckpt.pt", tmp_path / "runs", DATA, CHARACTERS, name="../x")
 
 
 def test_what_a_checkpoint_tells_of_itself_is_kept(tmp_path):
@@ -221,6 +224,8 @@ def test_files_that_are_something_else_are_refused(tmp_path):
         torch.save(content, path)
         with pytest.raises(BadInput, match="is not a nanoGPT checkpoint: it has no 'model"):
             import_nanogpt(path, tmp_path, DATA)
+    with pytest.raises(BadInput, match="is one file of a Hugging Face folder: import the folder, there"):
+        import_nanogpt(Path("there/model.safetensors"), tmp_path, DATA)
     torch.save(checkpoint(), path)
     with pytest.raises(Unsupported, match="13 characters, but 96 were given"):
         import_nanogpt(path, tmp_path, DATA)

@@ -22,11 +22,14 @@ def whole_folder(path: Path, force: bool, kind: str, is_ours: IsOurs) -> Iterato
     `kind` is what such a folder is called: a data set, say. `force` lets it take the place of an older one of its kind.
     """
     refuse_existing_folder(path, force, kind, is_ours)
-    path = path.absolute()
+    named, path = path, path.absolute()
     new_parents = [parent for parent in path.parents if not parent.exists()]
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:
-        partial.mkdir(parents=True)
+        try:
+            partial.mkdir(parents=True)
+        except OSError as error:  # about a name that nobody gave
+            raise OSError(error.errno, error.strerror, str(named)) from None
         _remove_leftovers(path)
         yield partial
         _put_in_place(partial, path, force, kind)
@@ -40,7 +43,7 @@ def whole_folder(path: Path, force: bool, kind: str, is_ours: IsOurs) -> Iterato
 
 def refuse_existing_folder(path: Path, force: bool, kind: str, is_ours: IsOurs) -> None:
     """PathExists unless `path` is free, or `force` may replace what is there; never anything that is not ours."""
-    if path.resolve() == Path.cwd():
+    if os.path.realpath(path) == str(Path.cwd()):  # Path.resolve raises an error of its own for links in a circle
         raise PathExists(f"{str(path)!r} is where you are: name a folder to make")
     if not path.name:
         raise PathExists(f"{str(path)!r} is a root, not a folder to make: name one")

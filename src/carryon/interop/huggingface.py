@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from .. import __version__
-from ..config import DataConfig, ModelConfig, PretrainedConfig, RunConfig, TrainConfig, load
+from ..config import DataConfig, ModelConfig, PretrainedConfig, RunConfig, load
 from ..data import Dataset, files_in, make_dataset, whole_folder
 from ..errors import BadInput, BadRun, PathExists, Unsupported
 from ..files import file_hash, read_json, write_whole
@@ -232,31 +232,30 @@ def import_huggingface(
     sizes, arrays = ARCHITECTURES[kind].read(_read_weights(folder), settings, str(folder), position)
     digest = file_hash(folder / _WEIGHTS)
     if exported is not None and digest == record["weights"] and data is None and vocabulary is None:
-        config = exported if name is None else exported.model_copy(update={"name": name})
+        config = exported if name is None else load(RunConfig, record["run"]["config"] | {"name": name})
         if sizes != exported.model:
             raise BadInput(f"{folder} contradicts itself: config.json and carryon.json tell of different models")
         return _restore(folder, root, config, record, arrays)
     tokenizer, arrays = _with_vocabulary(folder, arrays, vocabulary)
     known = exported or RunConfig(data=DataConfig(format={"name": "plain"}))  # type: ignore[arg-type]
-    config = RunConfig(
-        name=name or "huggingface",
-        data=data or known.data,
-        mix=() if data else known.mix,
-        text=None if data else known.text,
-        tokenizer="characters" if isinstance(tokenizer, Characters) else "gpt2",
-        model=sizes,
-        train=TrainConfig(steps=0),
-        seed=known.seed,
-        parent=f"weights {digest[:12]}",
-        evaluations=(),
-    )
-    return write_imported(root, config, arrays, tokenizer, folder.resolve().name)
+    told = {
+        "name": name or "huggingface",
+        "data": data or known.data,
+        "mix": () if data else known.mix,
+        "text": None if data else known.text,
+        "tokenizer": "characters" if isinstance(tokenizer, Characters) else "gpt2",
+        "model": sizes,
+        "seed": known.seed,
+        "parent": f"weights {digest[:12]}",
+    }
+    return write_imported(root, told, arrays, tokenizer, folder.resolve().name)
 
 
 def write_imported(
-    root: Path, config: RunConfig, arrays: Arrays, tokenizer: Tokenizer, source: str, steps: int = 0
+    root: Path, told: Mapping[str, Any], arrays: Arrays, tokenizer: Tokenizer, source: str, steps: int = 0
 ) -> Run:
-    """A model trained elsewhere as a finished run."""
+    """A model trained elsewhere as a finished run; `told` is what its config says of it."""
+    config = load(RunConfig, {**told, "train": {"steps": 0}, "evaluations": ()})
     with _new_run(root, config) as run:
         run.write_model(arrays, tokenizer.vocabulary if isinstance(tokenizer, Characters) else None)
         run.write_result(

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from ..config import DataConfig, RunConfig, TrainConfig
+from ..config import DataConfig
 from ..errors import BadInput, Unsupported
 from ..files import file_hash
 from ..runs import Run
@@ -61,19 +61,14 @@ def import_nanogpt(
             f"{path} has a vocabulary of {rows} characters, but {tokenizer.vocab_size} were given: "
             "name them with --vocabulary"
         )
-    config = RunConfig(
-        name=name,
-        data=data,
-        model=sizes,
-        train=TrainConfig(steps=0),
-        parent=f"weights {file_hash(path)[:12]}",
-        evaluations=(),
-    )
-    return write_imported(root, config, arrays, tokenizer, path.name, steps)
+    told = {"name": name, "data": data, "model": sizes, "parent": f"weights {file_hash(path)[:12]}"}
+    return write_imported(root, told, arrays, tokenizer, path.name, steps)
 
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], int]:
     """A checkpoint's weights, settings and steps."""
+    if path.suffix == ".safetensors":
+        raise BadInput(f"{path} is one file of a Hugging Face folder: import the folder, {path.parent}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch remarks on what it is about to refuse
