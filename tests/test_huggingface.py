@@ -35,6 +35,7 @@ from carryon.interop import architectures
 from carryon.interop.harness import export_lm_eval
 from carryon.interop.huggingface import export_huggingface, import_huggingface
 from carryon.operations import OPERATIONS
+from carryon.pretrained import add_pretrained, get_pretrained
 from carryon.runs import Run
 from carryon.tokenizers import Characters
 from carryon.training import load_model, train
@@ -286,6 +287,58 @@ def test_weights_that_were_changed_since_make_another_run(made, tmp_path):
     with torch.no_grad():
         ours, theirs = load_model(new, "cpu")[0](tokens), opened(tmp_path / "tuned")[0](tokens).logits
     torch.testing.assert_close(ours, theirs, atol=TOLERANCE, rtol=0)
+
+
+def test_an_export_that_was_trained_on_still_knows_its_text_and_seed(tmp_path):
+    settings = {
+        "data": {"digits": 2, "num_examples": 300, "num_test": 20, "num_validation": 10},
+        "text": {"corpus": "sample"},
+        "model": {"layers": 1, "heads": 1, "width": 16, "context": 64},
+        "train": {"steps": 1, "batch_size": 4},
+        "seed": 3,
+    }
+    with torch.enable_grad():
+        run = train(load(RunConfig, settings), tmp_path / "runs", device="cpu")
+
+    def train_on(weights):
+        weights["transformer.ln_f.weight"] += 0.1
+
+    tuned = changed(export_huggingface(run, tmp_path / "out"), tmp_path / "tuned", train_on)
+    new = import_huggingface(tuned, tmp_path / "runs")
+    assert (new.config.text, new.config.seed) == (run.config.text, 3)  # its training set is the run's own
+    told = import_huggingface(tuned, tmp_path / "runs", load(DataConfig, {"format": "plain"}))
+    assert told.config.text is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("{nope", r"tokenizer_config\.json is broken: Expecting"),
+        ("[1]", r"tokenizer_config\.json is broken: it is not a JSON object"),
+        ('{"eos_token": 5, "bos_token": {"content": 7}, "pad_token": ["x"], "unk_token": "<nope>"}', None),
+    ],
+)
+def test_a_base_models_tokenizer_settings_may_be_anything(tmp_path, monkeypatch, settings, says):
+    monkeypatch.setenv("CARRYON_MODELS", str(tmp_path / "models"))
+    base = Path(shutil.copytree(get_pretrained("tiny").folder, tmp_path / "base"))
+    (base / "tokenizer_config.json").write_text(settings)
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps(config | {"eos_token_id": 9}))
+    tiny = {
+        "data": {"format": "hosted_plain", "digits": 2, "num_examples": 30, "num_test": 5, "num_validation": 5},
+        "model": {"pretrained": add_pretrained("it", base).name, "context": 48},
+        "train": {"packing": "rows", "loss": "answer", "batch_size": 8, "steps": 1},
+    }
+    with torch.enable_grad():
+        run = train(load(RunConfig, tiny), tmp_path / "runs", device="cpu")
+    if says is not None:
+        with pytest.raises(BadInput, match=says):
+            command("export", run.path, "--out", tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+        return
+    command("export", run.path, "--out", tmp_path / "out")
+    _, reader = opened(tmp_path / "out")
+    assert reader.eos_token_id == reader.pad_token_id == 9  # what these settings do not tell, the model's own do
 
 
 def foreign(folder, characters="=0987654321+\n$", model_type="gpt2", biases=0.0, tokenizer=True, **settings):

@@ -264,9 +264,10 @@ def _tokenizer_settings(base: Path, tokenizer: Pretrained, theirs: Any, context:
     marks: dict[str, str] = {}
     for name in ("bos_token", "eos_token", "unk_token", "pad_token"):
         mark = told[name].get("content") if isinstance(told.get(name), dict) else told.get(name)
-        ids = getattr(theirs, f"{name}_id", None)
-        mark = mark or tokenizer.token(ids[0] if isinstance(ids, list) and ids else ids)
-        if isinstance(mark, str) and tokenizer.number(mark) is not None:
+        if not isinstance(mark, str) or tokenizer.number(mark) is None:
+            ids = getattr(theirs, f"{name}_id", None)
+            mark = tokenizer.token(ids[0] if isinstance(ids, list) and ids else ids)
+        if mark is not None:
             marks[name] = mark
     if "pad_token" not in marks and (padding := marks.get("eos_token") or marks.get("unk_token")):
         marks["pad_token"] = padding
