@@ -421,6 +421,20 @@ def test_models_that_ours_cannot_be_are_refused_by_name(tmp_path, settings, says
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("name", ["rope_scaling", "rope_parameters"])
+def test_stretched_positions_are_refused_by_their_old_name_too(made, tmp_path, name):
+    _, folder = made("rotary")
+    path = Path(shutil.copytree(folder, tmp_path / "it")) / "config.json"
+    settings = json.loads(path.read_text()) | {"rotary_pct": 1.0}
+    del settings["rope_parameters"]
+    for rope in ({"type": "linear", "factor": 2.0}, {"rope_type": "dynamic", "factor": 2.0}):
+        path.write_text(json.dumps(settings | {name: rope}))
+        with pytest.raises(Unsupported, match=r"turns 1\.0 of every head with base 10000 and scaling (linear|dynamic)"):
+            import_huggingface(tmp_path / "it", tmp_path / "runs")
+    path.write_text(json.dumps(settings))
+    assert import_huggingface(tmp_path / "it", tmp_path / "runs").config == made("rotary")[0].config
+
+
 def made_up(folder):
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "opt", "auto_map": {"AutoConfig": "evil.Evil"}}')
@@ -491,6 +505,9 @@ def spoil(folder, how):
         case "another vocabulary":
             content["vocabulary"] = "01"
             record.write_text(json.dumps(content))
+        case "half a character":
+            content["vocabulary"] = content["vocabulary"][:-1] + "\ud800"
+            record.write_text(json.dumps(content))
         case "a record of other sizes":
             content["run"]["config"]["model"]["dropout"] = 0.5
             record.write_text(json.dumps(content))
@@ -537,6 +554,7 @@ def spoil(folder, how):
         "a config that is none": "model.layers",
         "no run": "carryon.json is broken: it does not tell of a run",
         "another vocabulary": "its vocabulary does not fit the model",
+        "half a character": "its vocabulary does not fit the model",
         "a record of other sizes": "config.json and carryon.json tell of different models",
         "no tokenizer": "has no tokenizer.json",
         "a tokenizer of words": "is a tokenizer of another kind",

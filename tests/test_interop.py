@@ -227,6 +227,11 @@ def test_files_that_are_something_else_are_refused(tmp_path):
     with pytest.raises(BadInput, match="is one file of a Hugging Face folder: import the folder, there"):
         import_nanogpt(Path("there/model.safetensors"), tmp_path, DATA)
     torch.save(checkpoint(), path)
-    with pytest.raises(Unsupported, match="13 characters, but 96 were given"):
+    with pytest.raises(Unsupported, match="has 13 tokens, but 96 characters were given: name them with --vocabulary"):
         import_nanogpt(path, tmp_path, DATA)
+    with pytest.raises(BadInput, match="is not text: it holds half a character"):  # as a shell may pass it
+        import_nanogpt(path, tmp_path, DATA, CHARACTERS[:-1] + "\udcff")
+    nothing = {"transformer.wte.weight": torch.ones(0, 16), "lm_head.weight": None}
+    with pytest.raises(BadInput, match="has an embedding of no tokens"):
+        import_nanogpt(saved(tmp_path, **nothing), tmp_path, DATA, "")
     assert not list(tmp_path.glob("nanogpt-*"))

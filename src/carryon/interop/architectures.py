@@ -201,8 +201,9 @@ class Gpt2Architecture(Architecture):
         if table is None:
             return sizes, {}  # what is missing is named with all else that is
         if sizes.position != "learned":
-            fixed = _fixed_table(sizes)
-            if table.shape == fixed.shape and np.allclose(table, fixed, rtol=0, atol=1e-6):
+            # Shapes first: what a config promises need not fit the memory.
+            fits = table.shape == (sizes.context, sizes.width)
+            if fits and np.allclose(table, _fixed_table(sizes), rtol=0, atol=1e-6):
                 return sizes, {}
             sizes = sizes.model_copy(update={"position": "learned"})  # trained on elsewhere
         return sizes, {"position.table.weight": np.ascontiguousarray(table)}
@@ -270,13 +271,15 @@ class GptNeoxArchitecture(Architecture):
         return array.reshape(heads, 3, -1, width).swapaxes(0, 1).reshape(outputs, width)
 
     def _read_sizes(self, settings: Mapping[str, Any], where: str, position: str | None) -> ModelConfig:
-        rope = settings.get("rope_parameters") or {}
+        rope = settings.get("rope_parameters") or settings.get("rope_scaling") or {}  # the older name of the two
         rope = rope if isinstance(rope, Mapping) else {}
+        kind = rope.get("rope_type", rope.get("type", "default"))
         turned = rope.get("partial_rotary_factor", settings.get("rotary_pct", 0.25))
         base = rope.get("rope_theta", settings.get("rotary_emb_base", 10_000))
-        if turned != 1 or base != 10_000 or rope.get("rope_type", "default") != "default":
+        if turned != 1 or base != 10_000 or kind != "default":
             raise Unsupported(
-                f"{where} turns {turned} of every head with base {base}: this model turns all of it with base 10000"
+                f"{where} turns {turned} of every head with base {base} and scaling {kind}: "
+                "this model turns all of it with base 10000 and scaling default"
             )
         return super()._read_sizes(settings, where, position)
 
@@ -330,6 +333,8 @@ def _is_causal_mask(array: Any) -> bool:
 
 
 def _check_shapes(arrays: Arrays, sizes: ModelConfig, where: str) -> None:
+    if not arrays["embedding.weight"].size:
+        raise BadInput(f"{where} has an embedding of no tokens")
     with torch.device("meta"):  # shapes alone: what a config promises need not fit the memory
         expected = {n: tuple(t.shape) for n, t in Decoder(sizes, len(arrays["embedding.weight"])).state_dict().items()}
     for name in sorted(expected | arrays):

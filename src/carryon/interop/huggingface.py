@@ -36,7 +36,7 @@ from .architectures import ARCHITECTURES, architecture_for, plain_arrays
 from .cards import Compared, Shown, model_card
 from .library import library, quiet
 from .records import check_evidence
-from .vocabularies import find_marks, read_vocabulary, vocabulary_files
+from .vocabularies import find_marks, is_text, named_characters, read_vocabulary, vocabulary_files
 
 TOLERANCE = 1e-4
 """Most that two logits in float32 may differ by, or that part of the largest: the same sums in another order."""
@@ -279,12 +279,7 @@ def _with_vocabulary(folder: Path, arrays: Arrays, vocabulary: str | None) -> tu
     if vocabulary is None:
         tokenizer, order = read_vocabulary(folder, rows)
         return tokenizer, arrays | {"embedding.weight": arrays["embedding.weight"][order]}
-    characters = Characters(vocabulary)
-    if characters.vocab_size != rows:
-        raise Unsupported(
-            f"{folder} has a vocabulary of {rows} tokens, but {characters.vocab_size} characters were given"
-        )
-    return characters, arrays
+    return named_characters(vocabulary, rows, str(folder)), arrays
 
 
 def _restore(folder: Path, root: Path, config: RunConfig, record: Mapping[str, Any], arrays: Arrays) -> Run:
@@ -292,7 +287,8 @@ def _restore(folder: Path, root: Path, config: RunConfig, record: Mapping[str, A
     told = record["run"]
     vocabulary = record.get("vocabulary")
     if config.tokenizer != "gpt2":
-        if not isinstance(vocabulary, str) or Characters(vocabulary).vocab_size != len(arrays["embedding.weight"]):
+        fits = isinstance(vocabulary, str) and is_text(vocabulary)
+        if not fits or Characters(vocabulary).vocab_size != len(arrays["embedding.weight"]):
             raise BadInput(f"{folder / RECORD} is broken: its vocabulary does not fit the model")
     elif vocabulary is not None:
         raise BadInput(f"{folder / RECORD} is broken: byte pairs have no vocabulary of characters")

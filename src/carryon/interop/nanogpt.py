@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 
 from ..config import DataConfig
-from ..errors import BadInput, Unsupported
+from ..errors import BadInput
 from ..files import file_hash
 from ..runs import Run
-from ..tokenizers import PRINTABLE_ASCII, Characters
+from ..tokenizers import PRINTABLE_ASCII
 from .architectures import Gpt2Architecture, plain_arrays
 from .huggingface import write_imported
+from .vocabularies import named_characters
 
 GELU_NOTE = (
     "older nanoGPT approximates GELU by tanh, as is done here, newer nanoGPT does not, and the file does not tell: "
@@ -54,13 +55,8 @@ def import_nanogpt(
     """
     weights, settings, steps = _read(path)
     sizes, arrays = NanogptArchitecture().read(plain_arrays(weights.items(), str(path)), settings, str(path))
-    tokenizer = Characters(PRINTABLE_ASCII if vocabulary is None else vocabulary)
-    rows = len(arrays["embedding.weight"])
-    if rows != tokenizer.vocab_size:
-        raise Unsupported(
-            f"{path} has a vocabulary of {rows} characters, but {tokenizer.vocab_size} were given: "
-            "name them with --vocabulary"
-        )
+    named = PRINTABLE_ASCII if vocabulary is None else vocabulary
+    tokenizer = named_characters(named, len(arrays["embedding.weight"]), str(path))
     told = {"name": name, "data": data, "model": sizes, "parent": f"weights {file_hash(path)[:12]}"}
     return write_imported(root, told, arrays, tokenizer, path.name, steps)
 
