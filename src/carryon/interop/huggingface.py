@@ -287,8 +287,9 @@ def _restore(folder: Path, root: Path, config: RunConfig, record: Mapping[str, A
     told = record["run"]
     vocabulary = record.get("vocabulary")
     if config.tokenizer != "gpt2":
-        fits = isinstance(vocabulary, str) and is_text(vocabulary)
-        if not fits or Characters(vocabulary).vocab_size != len(arrays["embedding.weight"]):
+        rows = len(arrays["embedding.weight"])
+        fits = isinstance(vocabulary, str) and is_text(vocabulary) and Characters(vocabulary).vocab_size == rows
+        if not fits:
             raise BadInput(f"{folder / RECORD} is broken: its vocabulary does not fit the model")
     elif vocabulary is not None:
         raise BadInput(f"{folder / RECORD} is broken: byte pairs have no vocabulary of characters")
