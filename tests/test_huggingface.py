@@ -27,7 +27,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from carryon.cli import app
 from carryon.config import DataConfig, EvaluationConfig, FormatConfig, ModelConfig, RunConfig, TrainConfig, load
 from carryon.data import make_dataset, write_dataset
-from carryon.errors import BadInput, BadRun, CarryonError, MissingExtra, PathExists, UnknownName, Unsupported
+from carryon.errors import BadConfig, BadInput, BadRun, CarryonError, MissingExtra, PathExists, UnknownName, Unsupported
 from carryon.evaluation import percent, wilson
 from carryon.formats import FORMATS
 from carryon.generation import Completer
@@ -35,6 +35,7 @@ from carryon.interop import architectures
 from carryon.interop.harness import export_lm_eval
 from carryon.interop.huggingface import export_huggingface, import_huggingface
 from carryon.operations import OPERATIONS
+from carryon.pretrained import add_pretrained, get_pretrained
 from carryon.runs import Run
 from carryon.tokenizers import Characters
 from carryon.training import load_model, train
@@ -288,6 +289,58 @@ def test_weights_that_were_changed_since_make_another_run(made, tmp_path):
     torch.testing.assert_close(ours, theirs, atol=TOLERANCE, rtol=0)
 
 
+def test_an_export_that_was_trained_on_still_knows_its_text_and_seed(tmp_path):
+    settings = {
+        "data": {"digits": 2, "num_examples": 300, "num_test": 20, "num_validation": 10},
+        "text": {"corpus": "sample"},
+        "model": {"layers": 1, "heads": 1, "width": 16, "context": 64},
+        "train": {"steps": 1, "batch_size": 4},
+        "seed": 3,
+    }
+    with torch.enable_grad():
+        run = train(load(RunConfig, settings), tmp_path / "runs", device="cpu")
+
+    def train_on(weights):
+        weights["transformer.ln_f.weight"] += 0.1
+
+    tuned = changed(export_huggingface(run, tmp_path / "out"), tmp_path / "tuned", train_on)
+    new = import_huggingface(tuned, tmp_path / "runs")
+    assert (new.config.text, new.config.seed) == (run.config.text, 3)  # its training set is the run's own
+    told = import_huggingface(tuned, tmp_path / "runs", load(DataConfig, {"format": "plain"}))
+    assert told.config.text is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ("{nope", r"tokenizer_config\.json is broken: Expecting"),
+        ("[1]", r"tokenizer_config\.json is broken: it is not a JSON object"),
+        ('{"eos_token": 5, "bos_token": {"content": 7}, "pad_token": ["x"], "unk_token": "<nope>"}', None),
+    ],
+)
+def test_a_base_models_tokenizer_settings_may_be_anything(tmp_path, monkeypatch, settings, says):
+    monkeypatch.setenv("CARRYON_MODELS", str(tmp_path / "models"))
+    base = Path(shutil.copytree(get_pretrained("tiny").folder, tmp_path / "base"))
+    (base / "tokenizer_config.json").write_text(settings)
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps(config | {"eos_token_id": 9}))
+    tiny = {
+        "data": {"format": "hosted_plain", "digits": 2, "num_examples": 30, "num_test": 5, "num_validation": 5},
+        "model": {"pretrained": add_pretrained("it", base).name, "context": 48},
+        "train": {"packing": "rows", "loss": "answer", "batch_size": 8, "steps": 1},
+    }
+    with torch.enable_grad():
+        run = train(load(RunConfig, tiny), tmp_path / "runs", device="cpu")
+    if says is not None:
+        with pytest.raises(BadInput, match=says):
+            command("export", run.path, "--out", tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+        return
+    command("export", run.path, "--out", tmp_path / "out")
+    _, reader = opened(tmp_path / "out")
+    assert reader.eos_token_id == reader.pad_token_id == 9  # what these settings do not tell, the model's own do
+
+
 def foreign(folder, characters="=0987654321+\n$", model_type="gpt2", biases=0.0, tokenizer=True, **settings):
     """A model that transformers made, with characters in an order of its own."""
     torch.manual_seed(3)
@@ -368,6 +421,20 @@ def test_models_that_ours_cannot_be_are_refused_by_name(tmp_path, settings, says
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("name", ["rope_scaling", "rope_parameters"])
+def test_stretched_positions_are_refused_by_their_old_name_too(made, tmp_path, name):
+    _, folder = made("rotary")
+    path = Path(shutil.copytree(folder, tmp_path / "it")) / "config.json"
+    settings = json.loads(path.read_text()) | {"rotary_pct": 1.0}
+    del settings["rope_parameters"]
+    for rope in ({"type": "linear", "factor": 2.0}, {"rope_type": "dynamic", "factor": 2.0}):
+        path.write_text(json.dumps(settings | {name: rope}))
+        with pytest.raises(Unsupported, match=r"turns 1\.0 of every head with base 10000 and scaling (linear|dynamic)"):
+            import_huggingface(tmp_path / "it", tmp_path / "runs")
+    path.write_text(json.dumps(settings))
+    assert import_huggingface(tmp_path / "it", tmp_path / "runs").config == made("rotary")[0].config
+
+
 def made_up(folder):
     folder.mkdir()
     (folder / "config.json").write_text('{"model_type": "opt", "auto_map": {"AutoConfig": "evil.Evil"}}')
@@ -382,6 +449,9 @@ def spoil(folder, how):
             (folder / "config.json").unlink()
         case "config is a list":
             (folder / "config.json").write_text("[]")
+        case "a model_type that is a list":
+            settings = json.loads((folder / "config.json").read_text())
+            (folder / "config.json").write_text(json.dumps(settings | {"model_type": ["gpt2"]}))
         case "config is cut":
             (folder / "config.json").write_text('{"model_type": "gp')
         case "weights are cut":
@@ -404,17 +474,28 @@ def spoil(folder, how):
             safetensors.numpy.save_file(
                 arrays | {"transformer.h.7.ln_1.weight": arrays["transformer.ln_f.weight"]}, weights
             )
+        case "a layer twice":
+            arrays = safetensors.numpy.load_file(weights)
+            safetensors.numpy.save_file(arrays | {"wte.weight": arrays["transformer.wte.weight"] * 2}, weights)
+        case "an embedding that is one number":
+            arrays = safetensors.numpy.load_file(weights)
+            safetensors.numpy.save_file(arrays | {"transformer.wte.weight": np.array(1, np.float32)}, weights)
+        case "numbers that are none":
+            arrays = safetensors.numpy.load_file(weights)
+            arrays["transformer.ln_f.weight"][3] = np.nan
+            safetensors.numpy.save_file(arrays, weights)
+        case "whole numbers":
+            arrays = safetensors.numpy.load_file(weights)
+            arrays["transformer.ln_f.weight"] = arrays["transformer.ln_f.weight"].astype(np.int32)
+            safetensors.numpy.save_file(arrays, weights)
+        case "a mask that is not ours":
+            arrays = safetensors.numpy.load_file(weights)
+            safetensors.numpy.save_file(arrays | {"transformer.h.0.attn.bias": np.ones((1, 1, 32, 32), bool)}, weights)
         case "an output of its own":
             arrays = safetensors.numpy.load_file(weights)
             safetensors.numpy.save_file(arrays | {"lm_head.weight": arrays["transformer.wte.weight"] * 2}, weights)
         case "a name that leads elsewhere":
-            content["run"]["evaluations"] = {"../../elsewhere": {}}
-            record.write_text(json.dumps(content))
-        case "a result that is none":
-            del content["run"]["result"]["device"]
-            record.write_text(json.dumps(content))
-        case "metrics that are none":
-            content["run"]["metrics"] = {"step": 1}
+            content["run"]["evaluations"] = {"../../elsewhere": next(iter(content["run"]["evaluations"].values()))}
             record.write_text(json.dumps(content))
         case "a config that is none":
             content["run"]["config"]["model"]["layers"] = "many"
@@ -423,6 +504,9 @@ def spoil(folder, how):
             record.write_text('{"weights": ""}')
         case "another vocabulary":
             content["vocabulary"] = "01"
+            record.write_text(json.dumps(content))
+        case "half a character":
+            content["vocabulary"] = content["vocabulary"][:-1] + "\ud800"
             record.write_text(json.dumps(content))
         case "a record of other sizes":
             content["run"]["config"]["model"]["dropout"] = 0.5
@@ -452,6 +536,7 @@ def spoil(folder, how):
         "no config": "is not a folder of Hugging Face's: it has no config.json",
         "config is a list": "is broken: it is not a JSON object",
         "config is cut": "config.json is broken",
+        "a model_type that is a list": "has the architecture ['gpt2']; those that fit ours are gpt2, gpt_neox",
         "weights are cut": "model.safetensors is broken",
         "weights are text": "model.safetensors is broken",
         "no weights": "has no model.safetensors",
@@ -459,13 +544,17 @@ def spoil(folder, how):
         "shards": "keeps its weights in several files",
         "a layer too few": "is incomplete: it has no transformer.h.1.mlp.c_fc.weight",
         "a layer too many": "has a weight transformer.h.7.ln_1.weight for which this model has no place",
+        "a layer twice": "has the weight transformer.wte.weight twice",
+        "an embedding that is one number": "embedding.weight is (1,), in a model of its sizes it is (1, 32)",
+        "numbers that are none": "transformer.ln_f.weight with numbers that are not finite (NaN or infinity)",
+        "whole numbers": "transformer.ln_f.weight in int32: weights are read in float32, bfloat16, float16, float64",
+        "a mask that is not ours": "has biases (transformer.h.0.attn.bias)",
         "an output of its own": "has an output matrix of its own",
-        "a name that leads elsewhere": "'../../elsewhere' is not an evaluation",
-        "a result that is none": "carryon.json is broken: its result has no 'device'",
-        "metrics that are none": "carryon.json is broken: it does not hold what a run holds",
+        "a name that leads elsewhere": "'../../elsewhere' is not the hash of the evaluation it names",
         "a config that is none": "model.layers",
         "no run": "carryon.json is broken: it does not tell of a run",
         "another vocabulary": "its vocabulary does not fit the model",
+        "half a character": "its vocabulary does not fit the model",
         "a record of other sizes": "config.json and carryon.json tell of different models",
         "no tokenizer": "has no tokenizer.json",
         "a tokenizer of words": "is a tokenizer of another kind",
@@ -479,6 +568,45 @@ def test_broken_folders_are_refused_in_one_line(made, tmp_path, how, says):
     spoil(tmp_path / "it", how)
     with pytest.raises(CarryonError) as error:
         command("import", tmp_path / "it", "--runs", tmp_path / "runs")
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        ("result", None, "result: input should be a valid dictionary"),
+        ("result device", None, "result.device: input should be a valid string"),
+        ("result steps", "abc", "result.steps: input should be a valid integer"),
+        ("result steps", 10**30, "result.steps: input should be less than"),
+        ("result evaluations", {"0123456789": "most"}, "result.evaluations.0123456789: input should be a valid number"),
+        ("origin versions", [1], "origin.versions: input should be a valid dictionary"),
+        ("metrics", {"step": 1}, "metrics: input should be a valid list"),
+        ("metrics", [{"step": "x"}], "metrics.0.step: input should be a valid integer"),
+        ("evaluations", [1], "evaluations: input should be a valid dictionary"),
+        ("evaluations *", {"config": 5}, ".config: input should be a valid dictionary"),
+        ("evaluations *", {"perplexity": 2.0, "tokens": 5}, ".config: field required"),
+        ("evaluations * config", {"limit": 3}, "is not the hash of the evaluation it names"),
+        ("evaluations * right", 10**6, "more are right than were asked"),
+        ("evaluations * by", {"slice": {"all": [3, 2]}}, "more are right than were asked"),
+        ("evaluations * by", {"slice": {"all": 3}}, ".by.slice.all: input should be a valid tuple"),
+    ],
+)
+def test_records_that_break_later_are_refused_first(made, tmp_path, place, value, says):
+    """What an import takes, `carryon runs`, `evaluate` and `export` read."""
+    _, folder = made("learned")
+    record = Path(shutil.copytree(folder, tmp_path / "it")) / "carryon.json"
+    content = json.loads(record.read_text())
+    *keys, last = place.split()
+    inner = content["run"]
+    for key in keys:
+        inner = inner[key if key != "*" else next(iter(inner))]
+    inner[last if last != "*" else next(iter(inner))] = value
+    record.write_text(json.dumps(content))
+    with pytest.raises(BadInput) as error:
+        import_huggingface(tmp_path / "it", tmp_path / "runs")
+    assert str(error.value).startswith(f"{record} is broken: ")
     assert says in str(error.value)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "runs").exists()
@@ -508,11 +636,29 @@ def test_the_command_line_exports_and_imports(made, tmp_path, monkeypatch):
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(PathExists, match="holds more than an exported model"):
         command("export", run.path, "--force")
+    Path("link").symlink_to("exports")
+    Path("file").write_text("mine")
+    for force in ([], ["--force"]):
+        with pytest.raises(PathExists, match=r"^link is a link, and links are not replaced: choose another path$"):
+            command("export", run.path, "--out", "link", *force)
+        with pytest.raises(PathExists, match=r"^file is a file, not a folder: choose another path$"):
+            command("export", run.path, "--out", "file", *force)
+    Path("circle").symlink_to("circle")
+    with pytest.raises(PathExists, match="circle is a link"):
+        command("export", run.path, "--out", "circle")
+    for inside in ("file/x", "file/x/y", "circle/x"):
+        with pytest.raises(OSError, match=f"'{inside}'"):  # what was typed, not a name of ours
+            command("export", run.path, "--out", inside)
     with pytest.raises(UnknownName, match="unknown destination 'onnx'; choose from hf, lm-eval"):
         command("export", run.path, "--to", "onnx")
     with pytest.raises(BadRun, match="there is no run 'nothing'"):
         command("export", "nothing")
     assert command("import", folder, "--name", "again").startswith(f"runs/again-{run.config.hash}: ")
+    with pytest.raises(BadConfig, match=r"name '\.\./x' cannot name a folder"):
+        command("import", folder, "--name", "../x")
+    with pytest.raises(BadConfig, match=r"name '\.\./x' cannot name a folder"):
+        command("import", folder, "--name", "../x", "--format", "plain")
+    assert not list(tmp_path.glob("x-*"))
     with pytest.raises(OSError, match="No such file"):
         command("import", tmp_path / "nothing")
     other = command("import", folder, "--format", "plain")  # told what it is: not the run that it was

@@ -36,16 +36,19 @@ def import_(
     """
     from ..config import DataConfig, load
     from ..interop.huggingface import import_huggingface
-    from ..interop.nanogpt import import_nanogpt
+    from ..interop.nanogpt import GELU_NOTE, import_nanogpt
 
     told = {"operation": operation, "format": format}
     data = load(DataConfig, {"format": "plain"} | {key: value for key, value in told.items() if value is not None})
     characters = vocabulary.replace("\\n", "\n") if vocabulary is not None else None
-    if path.is_dir():
+    is_folder = path.is_dir()
+    if is_folder:
         run = import_huggingface(path, runs, data if any(told.values()) else None, characters, name)
     else:
         run = import_nanogpt(path, runs, data, characters, name or "nanogpt")
     print(f"{run.path}: now 'carryon evaluate {run.path.name}' or 'carryon ask {run.path.name} 128+367'")
+    if not is_folder:
+        print(GELU_NOTE)
 
 
 def export(

@@ -22,11 +22,14 @@ def whole_folder(path: Path, force: bool, kind: str, is_ours: IsOurs) -> Iterato
     `kind` is what such a folder is called: a data set, say. `force` lets it take the place of an older one of its kind.
     """
     refuse_existing_folder(path, force, kind, is_ours)
-    path = path.absolute()
+    named, path = path, path.absolute()
     new_parents = [parent for parent in path.parents if not parent.exists()]
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     try:
-        partial.mkdir(parents=True)
+        try:
+            partial.mkdir(parents=True)
+        except OSError as error:  # about a name that nobody gave
+            raise OSError(error.errno, error.strerror, str(named)) from None
         _remove_leftovers(path)
         yield partial
         _put_in_place(partial, path, force, kind)
@@ -40,15 +43,19 @@ def whole_folder(path: Path, force: bool, kind: str, is_ours: IsOurs) -> Iterato
 
 def refuse_existing_folder(path: Path, force: bool, kind: str, is_ours: IsOurs) -> None:
     """PathExists unless `path` is free, or `force` may replace what is there; never anything that is not ours."""
-    if path.resolve() == Path.cwd():
+    if os.path.realpath(path) == str(Path.cwd()):  # Path.resolve raises an error of its own for links in a circle
         raise PathExists(f"{str(path)!r} is where you are: name a folder to make")
     if not path.name:
         raise PathExists(f"{str(path)!r} is a root, not a folder to make: name one")
-    if not path.exists() and not path.is_symlink():
+    if path.is_symlink():
+        raise PathExists(f"{path} is a link, and links are not replaced: choose another path")
+    if not path.exists():
         return
+    if not path.is_dir():
+        raise PathExists(f"{path} is a file, not a folder: choose another path")
     if not force:
         raise PathExists(f"{path} is already there: choose another path, or pass --force to replace it")
-    if not (path.is_dir() and not path.is_symlink() and (not files_in(path) or is_ours(path))):
+    if files_in(path) and not is_ours(path):
         raise PathExists(f"{path} holds more than {kind}, so --force does not replace it: choose another path")
 
 

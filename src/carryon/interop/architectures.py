@@ -7,14 +7,15 @@ Both have biases, which are zeros here.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..config import ModelConfig, load
-from ..errors import BadInput, Unsupported
+from ..errors import BadConfig, BadInput, Unsupported
 from ..model import Decoder
 from ..positions import Sinusoidal
 from ..runs import Arrays
@@ -22,6 +23,7 @@ from ..runs import Arrays
 _EPSILON = 1e-5
 """Of nn.LayerNorm, which ours are."""
 _TANH_GELU = ("gelu_new", "gelu_pytorch_tanh")
+_FLOATS = ("float32", "bfloat16", "float16", "float64")
 
 
 class Architecture(ABC):
@@ -45,6 +47,7 @@ class Architecture(ABC):
     """What config.json calls the sizes of ours."""
     fixed: ClassVar[Mapping[str, tuple[Any, ...]]]
     """What config.json must say for a model like ours: every value that will do, first what it means to say nothing."""
+    settings_name: ClassVar[str] = "config.json"
 
     @abstractmethod
     def settings(self, sizes: ModelConfig, vocab_size: int) -> dict[str, Any]:
@@ -88,7 +91,7 @@ class Architecture(ABC):
     ) -> tuple[ModelConfig, Arrays]:
         """Sizes and weights of one of its models as ours; Unsupported names what ours does not have."""
         sizes = self._read_sizes(settings, where, position)
-        theirs = {(name if self._is_full(name) else self.prefix + name): array for name, array in theirs.items()}
+        theirs = self._with_full_names(theirs, where)
         head = next((theirs.pop(name) for name in ("lm_head.weight", "embed_out.weight") if name in theirs), None)
         sizes, arrays = self.read_positions(theirs, sizes)
         ours = {name: mine for mine, name in self.names(sizes.layers).items()}
@@ -96,7 +99,7 @@ class Architecture(ABC):
             if name in ours:
                 mine = ours[name]
                 arrays[mine] = np.ascontiguousarray(self.turn_back(_part(mine), array, sizes.heads))
-            elif name.endswith((".attn.bias", ".masked_bias", ".inv_freq")):
+            elif name.endswith((".masked_bias", ".inv_freq")) or (name.endswith(".bias") and _is_causal_mask(array)):
                 continue  # masks and angles that old versions stored: computed, not learned
             elif name.endswith(".bias") and not array.any():
                 continue
@@ -111,8 +114,16 @@ class Architecture(ABC):
         _check_shapes(arrays, sizes, where)
         return sizes, arrays
 
-    def _is_full(self, name: str) -> bool:
-        return name.startswith((self.prefix, "lm_head.", "embed_out."))
+    def _with_full_names(self, theirs: Arrays, where: str) -> Arrays:
+        full: Arrays = {}
+        for name, array in theirs.items():
+            name = name.removeprefix("_orig_mod.")  # what torch.compile puts in front
+            if not name.startswith((self.prefix, "lm_head.", "embed_out.")):
+                name = self.prefix + name
+            if name in full:
+                raise Unsupported(f"{where} has the weight {name} twice")
+            full[name] = array
+        return full
 
     def _read_sizes(self, settings: Mapping[str, Any], where: str, position: str | None) -> ModelConfig:
         for key, allowed in self.fixed.items():
@@ -121,10 +132,13 @@ class Architecture(ABC):
                 raise Unsupported(f"{where} has {key} {given!r}: this model has {allowed[1]!r}")
         values = {ours: settings.get(theirs) for ours, theirs in self.sizes.items()}
         if missing := [self.sizes[ours] for ours, value in values.items() if value is None and ours != "dropout"]:
-            raise BadInput(f"{where} is incomplete: its config.json has no {missing[0]}")
+            raise BadInput(f"{where} is incomplete: its {self.settings_name} has no {missing[0]}")
         values["dropout"] = values["dropout"] or 0.0
         kind = position if position in self.positions else self.positions[0]
-        return load(ModelConfig, values | {"position": kind})
+        try:
+            return load(ModelConfig, values | {"position": kind})
+        except BadConfig as error:
+            raise BadInput(f"the {self.settings_name} of {where} does not fit ours: {error}") from None
 
 
 class Gpt2Architecture(Architecture):
@@ -187,8 +201,9 @@ class Gpt2Architecture(Architecture):
         if table is None:
             return sizes, {}  # what is missing is named with all else that is
         if sizes.position != "learned":
-            fixed = _fixed_table(sizes)
-            if table.shape == fixed.shape and np.allclose(table, fixed, rtol=0, atol=1e-6):
+            # Shapes first: what a config promises need not fit the memory.
+            fits = table.shape == (sizes.context, sizes.width)
+            if fits and np.allclose(table, _fixed_table(sizes), rtol=0, atol=1e-6):
                 return sizes, {}
             sizes = sizes.model_copy(update={"position": "learned"})  # trained on elsewhere
         return sizes, {"position.table.weight": np.ascontiguousarray(table)}
@@ -256,13 +271,15 @@ class GptNeoxArchitecture(Architecture):
         return array.reshape(heads, 3, -1, width).swapaxes(0, 1).reshape(outputs, width)
 
     def _read_sizes(self, settings: Mapping[str, Any], where: str, position: str | None) -> ModelConfig:
-        rope = settings.get("rope_parameters") or {}
+        rope = settings.get("rope_parameters") or settings.get("rope_scaling") or {}  # the older name of the two
         rope = rope if isinstance(rope, Mapping) else {}
+        kind = rope.get("rope_type", rope.get("type", "default"))
         turned = rope.get("partial_rotary_factor", settings.get("rotary_pct", 0.25))
         base = rope.get("rope_theta", settings.get("rotary_emb_base", 10_000))
-        if turned != 1 or base != 10_000 or rope.get("rope_type", "default") != "default":
+        if turned != 1 or base != 10_000 or kind != "default":
             raise Unsupported(
-                f"{where} turns {turned} of every head with base {base}: this model turns all of it with base 10000"
+                f"{where} turns {turned} of every head with base {base} and scaling {kind}: "
+                "this model turns all of it with base 10000 and scaling default"
             )
         return super()._read_sizes(settings, where, position)
 
@@ -294,7 +311,30 @@ def _fixed_table(sizes: ModelConfig) -> Any:
     return np.zeros((sizes.context, sizes.width), np.float32)
 
 
+def plain_arrays(tensors: Iterable[tuple[str, Tensor]], where: str) -> Arrays:
+    """A file's tensors in float32; BadInput names one that is no full table of finite numbers."""
+    arrays: Arrays = {}
+    for name, tensor in tensors:
+        kind = str(tensor.dtype).removeprefix("torch.")
+        if kind not in _FLOATS and not (name.endswith(".bias") and kind in ("bool", "uint8")):  # as masks are kept
+            raise BadInput(f"{where} has {name} in {kind}: weights are read in {', '.join(_FLOATS)}")
+        # Something sparse, or a few numbers that claim to be very many.
+        whole = tensor.layout == torch.strided and not tensor.is_meta and not tensor.is_nested
+        if not whole or tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
+            raise BadInput(f"{where} does not hold all numbers of {name}: save it as a plain tensor")
+        arrays[name] = tensor.detach().resolve_neg().float().numpy()
+        if not np.isfinite(arrays[name]).all():
+            raise BadInput(f"{where} has {name} with numbers that are not finite (NaN or infinity)")
+    return arrays
+
+
+def _is_causal_mask(array: Any) -> bool:
+    return array.ndim == 4 and np.array_equal(array, np.tril(np.ones_like(array)))
+
+
 def _check_shapes(arrays: Arrays, sizes: ModelConfig, where: str) -> None:
+    if not arrays["embedding.weight"].size:
+        raise BadInput(f"{where} has an embedding of no tokens")
     with torch.device("meta"):  # shapes alone: what a config promises need not fit the memory
         expected = {n: tuple(t.shape) for n, t in Decoder(sizes, len(arrays["embedding.weight"])).state_dict().items()}
     for name in sorted(expected | arrays):

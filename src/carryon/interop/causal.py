@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ..config import LoraConfig, PretrainedConfig
 from ..data import make_dataset, whole_folder
 from ..errors import BadConfig, BadInput, BadRun, CarryonError, MissingExtra, Unsupported
-from ..files import write_whole
+from ..files import read_json, write_whole
 from ..model import LanguageModel
 from ..pretrained import find_pretrained
 from ..runs import Run
@@ -260,13 +260,14 @@ def save_causal(model: CausalModel, run: Run, folder: Path, *, force: bool = Fal
 def _tokenizer_settings(base: Path, tokenizer: Pretrained, theirs: Any, context: int) -> dict[str, Any]:
     """tokenizer_config.json, with the base model's names of its marks and nothing that would change a text."""
     path = base / "tokenizer_config.json"
-    told = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    told = read_json(path, lambda reason: BadInput(f"{path} is broken: {reason}")) or {}
     marks: dict[str, str] = {}
     for name in ("bos_token", "eos_token", "unk_token", "pad_token"):
         mark = told[name].get("content") if isinstance(told.get(name), dict) else told.get(name)
-        ids = getattr(theirs, f"{name}_id", None)
-        mark = mark or tokenizer.token(ids[0] if isinstance(ids, list) and ids else ids)
-        if mark and tokenizer.number(mark) is not None:
+        if not isinstance(mark, str) or tokenizer.number(mark) is None:
+            ids = getattr(theirs, f"{name}_id", None)
+            mark = tokenizer.token(ids[0] if isinstance(ids, list) and ids else ids)
+        if mark is not None:
             marks[name] = mark
     if "pad_token" not in marks and (padding := marks.get("eos_token") or marks.get("unk_token")):
         marks["pad_token"] = padding

@@ -11,7 +11,8 @@ Import reads JSON and safetensors, never a pickle, and runs no code of the folde
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from .. import __version__
-from ..config import DataConfig, ModelConfig, PretrainedConfig, RunConfig, TrainConfig, load
+from ..config import DataConfig, ModelConfig, PretrainedConfig, RunConfig, load
 from ..data import Dataset, files_in, make_dataset, whole_folder
 from ..errors import BadInput, BadRun, PathExists, Unsupported
 from ..files import file_hash, read_json, write_whole
@@ -31,10 +32,11 @@ from ..formats import Format
 from ..model import Decoder, LanguageModel
 from ..runs import Arrays, Run
 from ..tokenizers import Characters, Tokenizer, make_tokenizer
-from .architectures import ARCHITECTURES, architecture_for
+from .architectures import ARCHITECTURES, architecture_for, plain_arrays
 from .cards import Compared, Shown, model_card
 from .library import library, quiet
-from .vocabularies import find_marks, read_vocabulary, vocabulary_files
+from .records import check_evidence
+from .vocabularies import find_marks, is_text, named_characters, read_vocabulary, vocabulary_files
 
 TOLERANCE = 1e-4
 """Most that two logits in float32 may differ by, or that part of the largest: the same sums in another order."""
@@ -52,8 +54,6 @@ _FILES = {
 }
 _SHARD = re.compile(r"model-\d+-of-\d+\.safetensors|model\.safetensors\.index\.json")
 """What a large model's weights are kept in."""
-_RESULT = ("steps", "stopped", "seconds", "training_seconds", "parameters", "trained_on", "device", "evaluations")
-"""What is said of every finished run."""
 _COMPARED_TEXTS = 64
 
 
@@ -223,7 +223,7 @@ def import_huggingface(
     way_out = f"'carryon pretrained add NAME {folder}' registers it, for runs that train it on or only ask it"
     if exported is not None and isinstance(exported.model, PretrainedConfig):
         raise Unsupported(f"{folder} was made of {exported.model.label}, a model of transformers: {way_out}")
-    if kind not in ARCHITECTURES:
+    if not isinstance(kind, str) or kind not in ARCHITECTURES:
         raise Unsupported(
             f"{folder} has the architecture {kind!r}; those that fit ours are {', '.join(ARCHITECTURES)}: {way_out}"
         )
@@ -232,36 +232,44 @@ def import_huggingface(
     sizes, arrays = ARCHITECTURES[kind].read(_read_weights(folder), settings, str(folder), position)
     digest = file_hash(folder / _WEIGHTS)
     if exported is not None and digest == record["weights"] and data is None and vocabulary is None:
-        config = exported if name is None else exported.model_copy(update={"name": name})
+        config = exported if name is None else load(RunConfig, record["run"]["config"] | {"name": name})
         if sizes != exported.model:
             raise BadInput(f"{folder} contradicts itself: config.json and carryon.json tell of different models")
         return _restore(folder, root, config, record, arrays)
     tokenizer, arrays = _with_vocabulary(folder, arrays, vocabulary)
     known = exported or RunConfig(data=DataConfig(format={"name": "plain"}))  # type: ignore[arg-type]
-    config = RunConfig(
-        name=name or "huggingface",
-        data=data or known.data,
-        mix=() if data else known.mix,
-        tokenizer="characters" if isinstance(tokenizer, Characters) else "gpt2",
-        model=sizes,
-        train=TrainConfig(steps=0),
-        parent=f"weights {digest[:12]}",
-        evaluations=(),
-    )
-    run = _start(root, config)
-    run.write_model(arrays, tokenizer.vocabulary if isinstance(tokenizer, Characters) else None)
-    run.write_result(
-        {
-            "steps": 0,
-            "stopped": f"imported from {folder.resolve().name}",
-            "seconds": 0.0,
-            "training_seconds": 0.0,
-            "parameters": sum(a.size for key, a in arrays.items() if not key.startswith("position.")),
-            "trained_on": sum(part.num_examples for part in config.parts),
-            "device": "elsewhere",
-            "evaluations": {},
-        }
-    )
+    told = {
+        "name": name or "huggingface",
+        "data": data or known.data,
+        "mix": () if data else known.mix,
+        "text": None if data else known.text,
+        "tokenizer": "characters" if isinstance(tokenizer, Characters) else "gpt2",
+        "model": sizes,
+        "seed": known.seed,
+        "parent": f"weights {digest[:12]}",
+    }
+    return write_imported(root, told, arrays, tokenizer, folder.resolve().name)
+
+
+def write_imported(
+    root: Path, told: Mapping[str, Any], arrays: Arrays, tokenizer: Tokenizer, source: str, steps: int = 0
+) -> Run:
+    """A model trained elsewhere as a finished run; `told` is what its config says of it."""
+    config = load(RunConfig, {**told, "train": {"steps": 0}, "evaluations": ()})
+    with _new_run(root, config) as run:
+        run.write_model(arrays, tokenizer.vocabulary if isinstance(tokenizer, Characters) else None)
+        run.write_result(
+            {
+                "steps": steps,
+                "stopped": f"imported from {source}",
+                "seconds": 0.0,
+                "training_seconds": 0.0,
+                "parameters": sum(a.size for name, a in arrays.items() if not name.startswith("position.")),
+                "trained_on": sum(part.num_examples for part in config.parts),
+                "device": "elsewhere",
+                "evaluations": {},
+            }
+        )
     return run
 
 
@@ -271,12 +279,7 @@ def _with_vocabulary(folder: Path, arrays: Arrays, vocabulary: str | None) -> tu
     if vocabulary is None:
         tokenizer, order = read_vocabulary(folder, rows)
         return tokenizer, arrays | {"embedding.weight": arrays["embedding.weight"][order]}
-    characters = Characters(vocabulary)
-    if characters.vocab_size != rows:
-        raise Unsupported(
-            f"{folder} has a vocabulary of {rows} tokens, but {characters.vocab_size} characters were given"
-        )
-    return characters, arrays
+    return named_characters(vocabulary, rows, str(folder)), arrays
 
 
 def _restore(folder: Path, root: Path, config: RunConfig, record: Mapping[str, Any], arrays: Arrays) -> Run:
@@ -284,38 +287,35 @@ def _restore(folder: Path, root: Path, config: RunConfig, record: Mapping[str, A
     told = record["run"]
     vocabulary = record.get("vocabulary")
     if config.tokenizer != "gpt2":
-        if not isinstance(vocabulary, str) or Characters(vocabulary).vocab_size != len(arrays["embedding.weight"]):
+        rows = len(arrays["embedding.weight"])
+        fits = isinstance(vocabulary, str) and is_text(vocabulary) and Characters(vocabulary).vocab_size == rows
+        if not fits:
             raise BadInput(f"{folder / RECORD} is broken: its vocabulary does not fit the model")
     elif vocabulary is not None:
         raise BadInput(f"{folder / RECORD} is broken: byte pairs have no vocabulary of characters")
-    origin, result, evaluations, metrics = (told.get(key) for key in ("origin", "result", "evaluations", "metrics"))
-    if not (
-        all(isinstance(part, dict) for part in (origin, result, evaluations))
-        and isinstance(metrics, list)
-        and all(isinstance(row, dict) for row in metrics)
-    ):
-        raise BadInput(f"{folder / RECORD} is broken: it does not hold what a run holds")
-    if missing := [key for key in _RESULT if key not in result]:
-        raise BadInput(f"{folder / RECORD} is broken: its result has no {missing[0]!r}")
-    for name, found in evaluations.items():
-        # It becomes a file's name.
-        if not re.fullmatch(r"[0-9a-f]{10}", name) or not isinstance(found, dict):
-            raise BadInput(f"{folder / RECORD} is broken: {name!r} is not an evaluation")
-    run = _start(root, config)
-    run.write_origin(origin)
-    for row in metrics:
-        run.log(row)
-    run.write_model(arrays, vocabulary)
-    for name, found in evaluations.items():
-        run.write_evaluation(name, found)
-    run.write_result(result)
+    check_evidence(told, folder / RECORD)
+    with _new_run(root, config) as run:
+        run.write_origin(told["origin"])
+        for row in told["metrics"]:
+            run.log(row)
+        run.write_model(arrays, vocabulary)
+        for name, found in told["evaluations"].items():
+            run.write_evaluation(name, found)
+        run.write_result(told["result"])
     return run
 
 
-def _start(root: Path, config: RunConfig) -> Run:
+@contextmanager
+def _new_run(root: Path, config: RunConfig) -> Iterator[Run]:
+    """The folder of a run that must not be there yet, and is gone again if the block fails."""
     if (root / config.folder).exists():
         raise PathExists(f"{root / config.folder} is already there: give another --name or --runs")
-    return Run.start(root, config)
+    run = Run(root / config.folder, config)
+    try:
+        yield Run.start(root, config)
+    except BaseException:
+        run.discard()
+        raise
 
 
 def _exported_config(folder: Path, record: Mapping[str, Any]) -> RunConfig | None:
@@ -349,7 +349,7 @@ def _read_weights(folder: Path) -> Arrays:
         raise BadInput(f"{folder} has no {_WEIGHTS}")
     try:
         with safetensors.safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name).float().numpy() for name in file.keys()}  # noqa: SIM118
+            return plain_arrays(((name, file.get_tensor(name)) for name in file.keys()), str(path))  # noqa: SIM118
     except safetensors.SafetensorError as error:
         raise BadInput(f"{path} is broken ({error})") from None
 

@@ -4,31 +4,46 @@ A `.pt` file is a pickle. It is read with `weights_only=True`, which builds tens
 What such a file does not hold, the vocabulary and the format, has to be given.
 """
 
+import re
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from ..config import DataConfig, ModelConfig, RunConfig, TrainConfig, load
-from ..errors import BadInput, Unsupported
-from ..model import Decoder
-from ..runs import Run, as_arrays
+from ..config import DataConfig
+from ..errors import BadInput
+from ..files import file_hash
+from ..runs import Run
 from ..tokenizers import PRINTABLE_ASCII
+from .architectures import Gpt2Architecture, plain_arrays
+from .huggingface import write_imported
+from .vocabularies import named_characters
 
-_PARTS = {
-    "ln_1.weight": "attention_norm.weight",
-    "attn.c_attn.weight": "attention.query_key_value.weight",
-    "attn.c_proj.weight": "attention.out.weight",
-    "ln_2.weight": "mlp_norm.weight",
-    "mlp.c_fc.weight": "up.weight",
-    "mlp.c_proj.weight": "down.weight",
-}
-_WHOLE = {
-    "transformer.wte.weight": "embedding.weight",
-    "transformer.wpe.weight": "position.table.weight",
-    "transformer.ln_f.weight": "norm.weight",
-}
+GELU_NOTE = (
+    "older nanoGPT approximates GELU by tanh, as is done here, newer nanoGPT does not, and the file does not tell: "
+    "logits of a newer model may be off by some thousandths"
+)
+
+
+class NanogptArchitecture(Gpt2Architecture):
+    """GPT-2 by its own names, but with matrices as torch keeps them, outputs first."""
+
+    output_axis = 0
+    settings_name = "model_args"
+    sizes: ClassVar = {
+        "layers": "n_layer",
+        "heads": "n_head",
+        "width": "n_embd",
+        "context": "block_size",
+        "dropout": "dropout",
+    }
+
+    def turn(self, part: str, array: Any, heads: int) -> Any:
+        return array
+
+    turn_back = turn
 
 
 def import_nanogpt(
@@ -38,71 +53,34 @@ def import_nanogpt(
 
     `vocabulary`: the characters the model was trained on, sorted as nanoGPT sorts them; printable ASCII if left out.
     """
-    checkpoint = _read(path)
-    weights, sizes = _translate(checkpoint, path)
-    characters = "".join(sorted(set(vocabulary))) if vocabulary is not None else PRINTABLE_ASCII
-    rows = weights["embedding.weight"].shape[0]
-    if rows != len(characters):
-        raise Unsupported(
-            f"{path} has a vocabulary of {rows} characters, but {len(characters)} were given: "
-            "name them with --vocabulary"
-        )
-    config = RunConfig(name=name, data=data, model=sizes, train=TrainConfig(steps=0), evaluations=())
-    model = Decoder(sizes, rows)
-    missing, unexpected = model.load_state_dict(weights, strict=False)
-    if missing or unexpected:
-        raise Unsupported(f"{path} does not hold a model of this kind: {[*missing, *unexpected][:3]} do not match")
-    run = Run.start(root, config.model_copy(update={"parent": f"file {path.name}"}))
-    run.write_model(as_arrays(model.state_dict()), characters)
-    run.write_result(
-        {
-            "steps": int(checkpoint.get("iter_num", 0)),
-            "stopped": f"imported from {path.name}",
-            "seconds": 0.0,
-            "training_seconds": 0.0,
-            "parameters": model.num_parameters,
-            "trained_on": data.num_examples,
-            "device": "elsewhere",
-            "evaluations": {},
-        }
-    )
-    return run
+    weights, settings, steps = _read(path)
+    sizes, arrays = NanogptArchitecture().read(plain_arrays(weights.items(), str(path)), settings, str(path))
+    named = PRINTABLE_ASCII if vocabulary is None else vocabulary
+    tokenizer = named_characters(named, len(arrays["embedding.weight"]), str(path))
+    told = {"name": name, "data": data, "model": sizes, "parent": f"weights {file_hash(path)[:12]}"}
+    return write_imported(root, told, arrays, tokenizer, path.name, steps)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], int]:
+    """A checkpoint's weights, settings and steps."""
+    if path.suffix == ".safetensors":
+        raise BadInput(f"{path} is one file of a Hugging Face folder: import the folder, {path.parent}")
     try:
-        checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch remarks on what it is about to refuse
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
         raise
     except Exception as error:  # whatever bytes can make an unpickler trip over
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise BadInput(
-            f"{path} cannot be read safely ({reason[:120]}): only plain tensors and values are accepted"
-        ) from None
-    weights = checkpoint.get("model") if isinstance(checkpoint, dict) else None
+        called = re.search(r"GLOBAL ([\w.]{1,80})", str(error))
+        what = f"holds more than tensors and plain values ({called[1]})" if called else "is not a checkpoint of torch's"
+        raise BadInput(f"{path} {what}, so it cannot be read safely: nothing of it was run") from None
+    told = checkpoint if isinstance(checkpoint, dict) else {}
+    weights, settings, steps = told.get("model"), told.get("model_args"), told.get("iter_num", 0)
     if not (isinstance(weights, dict) and all(isinstance(n, str) and torch.is_tensor(t) for n, t in weights.items())):
         raise BadInput(f"{path} is not a nanoGPT checkpoint: it has no 'model' made of named tensors")
-    return checkpoint
-
-
-def _translate(checkpoint: dict[str, Any], path: Path) -> tuple[dict[str, Tensor], ModelConfig]:
-    weights: dict[str, Tensor] = {}
-    for name, tensor in checkpoint["model"].items():
-        name = name.removeprefix("_orig_mod.")  # what torch.compile puts in front
-        if name.endswith(".bias") and ".attn.bias" not in name and bool(tensor.any()):
-            raise Unsupported(f"{path} has biases ({name}): this model has none")
-        if name in _WHOLE:
-            weights[_WHOLE[name]] = tensor.float()
-        elif name.startswith("transformer.h."):
-            layer, _, part = name.removeprefix("transformer.h.").partition(".")
-            if part in _PARTS:
-                weights[f"blocks.{layer}.{_PARTS[part]}"] = tensor.float()
-    if set(_WHOLE.values()) - set(weights):
-        raise BadInput(f"{path} is not a nanoGPT checkpoint: {sorted(set(_WHOLE.values()) - set(weights))} are missing")
-    context, width = weights["position.table.weight"].shape
-    layers = len({name.split(".")[1] for name in weights if name.startswith("blocks.")})
-    sizes = checkpoint.get("model_args")
-    heads = sizes.get("n_head") if isinstance(sizes, dict) else None
-    if not isinstance(heads, int) or heads < 1 or not layers:
-        raise BadInput(f"{path} does not say how many heads or layers its model has")
-    return weights, load(ModelConfig, {"layers": layers, "heads": heads, "width": width, "context": context})
+    if not isinstance(settings, dict):
+        raise BadInput(f"{path} is not a nanoGPT checkpoint: it has no 'model_args' with the sizes of its model")
+    if type(steps) is not int or not 0 <= steps <= 10**18:
+        raise BadInput(f"{path} is not a nanoGPT checkpoint: its iter_num, {str(steps)[:40]!r}, is no number of steps")
+    return weights, settings, steps

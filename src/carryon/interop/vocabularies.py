@@ -129,6 +129,23 @@ def vocabulary_files(tokenizer: Tokenizer, padding: str | None, context: int) ->
     }
 
 
+def named_characters(vocabulary: str, rows: int, where: str) -> Characters:
+    """The characters that somebody named for a model of so many tokens."""
+    if not is_text(vocabulary):
+        raise BadInput(f"the vocabulary {vocabulary!r} is not text: it holds half a character")
+    characters = Characters(vocabulary)
+    if characters.vocab_size != rows:
+        raise Unsupported(
+            f"{where} has {rows} tokens, but {characters.vocab_size} characters were given: name them with --vocabulary"
+        )
+    return characters
+
+
+def is_text(text: str) -> bool:
+    """Whether it can be written down: JSON and command lines can hold surrogates, halves of characters."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def read_vocabulary(folder: Path, rows: int) -> tuple[Tokenizer, list[int]]:
     """A folder's tokenizer as ours, and for each of our ids the id it has there."""
     path = folder / "tokenizer.json"
