@@ -653,6 +653,8 @@ def test_the_command_line_exports_and_imports(made, tmp_path, monkeypatch):
         command("export", run.path, "--to", "onnx")
     with pytest.raises(BadRun, match="there is no run 'nothing'"):
         command("export", "nothing")
+    with pytest.raises(BadRun, match="is an exported model, not a run: 'carryon import"):
+        command("export", folder)
     assert command("import", folder, "--name", "again").startswith(f"runs/again-{run.config.hash}: ")
     with pytest.raises(BadConfig, match=r"name '\.\./x' cannot name a folder"):
         command("import", folder, "--name", "../x")

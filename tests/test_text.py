@@ -2,6 +2,7 @@
 
 import hashlib
 import http.server
+import json
 import threading
 from collections import Counter
 from itertools import pairwise
@@ -408,6 +409,13 @@ def test_the_command_line_asks_any_data_set_of_a_run(mixed):
         assert "learnt from data sets 0 to 1" in run("evaluate", option, "2", fails=True)
     assert "learnt from 2 data sets" in run("ask", "12+7", "--part", "2", fails=True)
     assert "goes with --examples" in run("evaluate", "--example-set", "3", fails=True)
+
+
+def test_a_list_of_runs_tells_perplexity_from_accuracy(mixed):
+    shown = CliRunner().invoke(app, ["runs", str(mixed.path.parent), "--json"]).output
+    (row,) = json.loads(shown)
+    perplexity = mixed.read_evaluation(EvaluationConfig(problems="text").hash)["perplexity"]
+    assert row["accuracy"] == f"perplexity {perplexity:.2f}"
 
 
 def test_training_says_when_no_answer_fits_the_context(tmp_path):

@@ -223,6 +223,8 @@ def _read_config(path: Path) -> RunConfig:
     except FileNotFoundError:
         raise BadRun(f"{path} is not a run: it has no config.json") from None
     except (ValidationError, UnicodeDecodeError) as error:
+        if (path / "carryon.json").is_file():
+            raise BadRun(f"{path} is an exported model, not a run: 'carryon import {path}' makes a run of it") from None
         first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise BadRun(f"{path / 'config.json'} is broken: {first}") from None
 

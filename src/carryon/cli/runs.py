@@ -52,9 +52,11 @@ def _row(path: Path) -> dict[str, Any]:
         "model": config.model.label,
     }
     if result is not None:
-        accuracies = [value for value in result["evaluations"].values() if value is not None]
+        texts = {question.hash for question in config.evaluations if question.problems == "text"}
+        found = {name: value for name, value in result["evaluations"].items() if value is not None}
+        shown = [f"perplexity {value:.2f}" if name in texts else f"{value:.2%}" for name, value in found.items()]
         row["state"] = f"done, {result['steps']:,} steps, {result['seconds']:.0f} s"
-        row["accuracy"] = ", ".join(f"{value:.2%}" for value in accuracies)
+        row["accuracy"] = ", ".join(shown)
     else:
         last = metrics[-1] if metrics else {"step": 0}
         row["state"] = f"at step {last['step']:,} of {config.train.steps:,}"
