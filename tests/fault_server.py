@@ -141,6 +141,7 @@ def _listed(rows):
 def _handler(server):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # headers and bodies are sent apart: each would wait for the other's receipt
 
         def log_message(self, *_):
             pass

@@ -39,7 +39,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-app.command()(finetune)
 HOSTED = Path("hosted")
 
 
@@ -213,6 +212,9 @@ def evaluate(
         _print_result(result, question, endpoint.config.host)
     if failures is not None:
         write_whole(failures, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in report.failures))
+
+
+app.command()(finetune)
 
 
 def _prepare(question: Any, data: Any, seed: int, file: Path | None) -> tuple[Any, Any, list[tuple[str, str]]]:
