@@ -224,10 +224,10 @@ def import_openai() -> Any:
 
 def _read(kind: str, answer: dict[str, Any]) -> Reply:
     try:
-        choice = dict(answer["choices"][0])
+        choice = answer["choices"][0]
         # Where a filter took the text, some servers leave the field out.
-        text = dict(choice["message"]).get("content") if kind == "chat" else choice.get("text")
-    except (ValueError, KeyError, IndexError, TypeError):
+        text = choice["message"].get("content") if kind == "chat" else choice.get("text")
+    except (KeyError, IndexError, TypeError, AttributeError):
         raise Fault(f"JSON without a {'message' if kind == 'chat' else 'choice'} in it", "half") from None
     usage: Any = answer["usage"] if isinstance(answer.get("usage"), dict) else {}
     finish, model = choice.get("finish_reason"), answer.get("model")

@@ -334,11 +334,12 @@ class TuningJob:
                 there = None  # not every server lists its jobs
             self._remember(creating=secrets.token_hex(8), there_before=there, tried_at=None)
         tag, tried_at = self._state["creating"], self._state.get("tried_at", 0.0)
+        wait = endpoint.config.timeout + _SETTLED
         if tried_at is not None:
             # The answer did not reach us, whether in this session or in one that was killed.
             if (found := self._find(endpoint, tag, files)) is not None:
                 return found
-            left = endpoint.config.timeout + _SETTLED - abs(time.time() - tried_at)
+            left = wait - abs(time.time() - tried_at)  # a clock that was set back is not waited for
             if left > 0:
                 words = f"the server may have created the job and does not list it yet; after {left:.0f} s another is"
                 raise Fault(f"{words} created, and not before", "timeout")
@@ -354,7 +355,7 @@ class TuningJob:
             return job_of(endpoint, create, what, self.config.model)
         except Fault as fault:
             if fault.may_have_arrived:
-                tell(f"{fault.words}: looking whether the job was created all the same")
+                tell(f"{fault.words}: looking for {wait:.0f} s whether the job was created all the same")
             else:
                 self._remember(tried_at=None)
             raise
