@@ -1,5 +1,6 @@
 """A server on loopback that speaks OpenAI's protocol and misbehaves as it is told."""
 
+import gzip
 import json
 import re
 import threading
@@ -11,7 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class FaultServer:
     """`answer(prompt)` is what its model writes; `faults[prompt]` what goes wrong, first come first served.
 
-    `faults["POST /v1/files"]` and the like do the same for the other requests.
+    `faults["POST /v1/files"]` and the like do the same for the other requests. A fault is a word, as below, a status
+    with or without headers and an error, ("json", x) for x in place of the answer, or ("done", status): the request is
+    granted, and its answer lost in a gateway.
     """
 
     def __init__(self, answer=lambda prompt: "", key=None, delay=0.0):
@@ -23,6 +26,12 @@ class FaultServer:
         self.life = ["validating_files", "running", "succeeded"]
         """What a job's status becomes, one look after the other."""
         self.keeps_metadata = True
+        self.lists_after = 0.0
+        """Seconds until a new job is among those listed."""
+        self.names_after = 0
+        """Looks at a job that succeeded until its model has a name."""
+        self.finish, self.mark = "stop", ""
+        """Why the model stopped; and what is part of ids, names and messages."""
         self.page = None
         """What every request gets in place of an answer: a type and its content."""
         self.lock = threading.Lock()
@@ -42,7 +51,7 @@ class FaultServer:
 
     def complete(self, kind, body, fault):
         prompt = body["prompt"] if kind == "completion" else body["messages"][-1]["content"]
-        text, finish = self.answer(prompt), "stop"
+        text, finish = self.answer(prompt), self.finish
         for mark in body.get("stop") or ():
             text = text.partition(mark)[0]
         if fault == "length":
@@ -70,22 +79,31 @@ class FaultServer:
             case "POST", ["files"]:
                 name = re.search(rb'filename="([^"]+)"', raw)[1].decode()
                 content = raw.split(b'filename="')[1].split(b"\r\n\r\n", 1)[1].split(b"\r\n--")[0]
-                file = {"id": f"file-{len(self.files)}", "object": "file", "bytes": len(content), "filename": name}
+                file = {
+                    "id": f"file-{len(self.files)}{self.mark}",
+                    "object": "file",
+                    "bytes": len(content),
+                    "filename": name,
+                }
                 file |= {"purpose": "fine-tune", "status": "processed", "created_at": 1}
                 self.files[file["id"]] = file | {"content": content}
                 return file
             case "GET", ["files"]:
                 return _listed([{k: v for k, v in file.items() if k != "content"} for file in self.files.values()])
+            case "GET", ["files", name]:
+                return {k: v for k, v in self.files[name].items() if k != "content"} if name in self.files else None
             case "POST", ["fine_tuning", "jobs"]:
                 asked = json.loads(raw)
                 job = {"id": f"ftjob-{len(self.jobs)}", "object": "fine_tuning.job", "created_at": 2, "looks": 0}
+                job["born"] = time.monotonic()
                 job |= {"validation_file": None, "status": "queued", "error": None, "fine_tuned_model": None, **asked}
                 if not self.keeps_metadata:
                     job["metadata"] = None
                 self.jobs[job["id"]] = job
                 return job
             case "GET", ["fine_tuning", "jobs"]:
-                return _listed(list(self.jobs.values()))
+                known = time.monotonic() - self.lists_after
+                return _listed([job for job in self.jobs.values() if job["born"] <= known])
             case "GET", ["fine_tuning", "jobs", name]:
                 return self._look(self.jobs[name]) if name in self.jobs else None
             case "GET", ["fine_tuning", "jobs", name, "events"]:
@@ -102,10 +120,15 @@ class FaultServer:
         if job["status"] != "cancelled":
             job["status"] = self.life[min(job["looks"], len(self.life) - 1)]
         job["looks"] += 1
-        event = {"id": f"event-{job['looks']}", "object": "fine_tuning.job.event", "level": "info", "created_at": 3}
-        self.events[job["id"]].append(event | {"message": f"look {job['looks']} {self.key}"})
-        if job["status"] == "succeeded":
-            job |= {"fine_tuned_model": f"ft:{job['model']}:sums", "trained_tokens": 4321}
+        event = {
+            "id": f"event-{job['looks']}{self.mark}",
+            "object": "fine_tuning.job.event",
+            "level": "info",
+            "created_at": 3,
+        }
+        self.events[job["id"]].append(event | {"message": f"look {job['looks']} {self.key}{self.mark}"})
+        if job["status"] == "succeeded" and job["looks"] >= len(self.life) + self.names_after:
+            job |= {"fine_tuned_model": f"ft:{job['model']}:sums{self.mark}", "trained_tokens": 4321}
         if job["status"] == "failed":
             job["error"] = {"code": "invalid_training_file", "message": f"line 7 is odd {self.key}", "param": None}
         return job
@@ -118,6 +141,7 @@ def _listed(rows):
 def _handler(server):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # headers and bodies are sent apart: each would wait for the other's receipt
 
         def log_message(self, *_):
             pass
@@ -162,6 +186,18 @@ def _handler(server):
                 time.sleep(1.5)
             time.sleep(server.delay if asks else 0)
             match fault:
+                case ("json", content):
+                    return self.send(200, content)
+                case ("done", status):
+                    with server.lock:
+                        server.manage(method, self.path, raw)
+                    return self.send(status, {})
+                case "drip headers" | "drip error":
+                    return self.drip(fault)
+                case "huge error":
+                    return self.send(500, b" " * 300_000)
+                case "packed":
+                    return self.send(200, gzip.compress(b" " * 300_000), {"content-encoding": "gzip"})
                 case int():
                     return self.send(fault, {"error": {"message": f"told to fail {self.headers.get('authorization')}"}})
                 case (status, headers):
@@ -193,6 +229,14 @@ def _handler(server):
             if answer is None:
                 return self.send(404, {"error": {"message": "Not Found"}})
             return self.send(200, content)
+
+        def drip(self, fault):
+            self.close_connection = True
+            self.wfile.write(b"HTTP/1.1 500 No\r\nContent-Length: 10000\r\n")
+            self.wfile.write(b"X: " if fault == "drip headers" else b"\r\n")
+            for _ in range(100):
+                time.sleep(0.1)
+                self.wfile.write(b"x")
 
         def send(self, status, content, headers=()):
             content = content if isinstance(content, bytes) else json.dumps(content).encode()

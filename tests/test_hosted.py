@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from carryon.cli import main
+from carryon.cli.finetune import finetune
 from carryon.cli.hosted import evaluate as evaluate_hosted
-from carryon.cli.hosted import finetune
 from carryon.config import DataConfig, load
 from carryon.data import make_dataset, write_dataset
 from carryon.errors import (
@@ -36,6 +37,7 @@ from carryon.interop.hosted import (
     EndpointConfig,
     HostedExam,
     LimitsConfig,
+    Request,
     RequestConfig,
     TokenCount,
     TuningConfig,
@@ -212,9 +214,8 @@ def test_half_answers_that_stay_half_are_no_answers(exam, server):
     [
         (("text/html; charset=utf-8", "<html>Welcome</html>"), "(no JSON but text/html)"),
         (("application/json", "{broken"), "(broken JSON)"),
-        (("application/json", "[1,2]"), "(JSON without a message in it)"),
+        (("application/json", "[1,2]"), "(JSON without choices in it)"),
         (("application/json", '{"choices":[]}'), "(JSON without a message in it)"),
-        (("application/json", '{"choices":[{"message":{"content":null},"finish_reason":"stop"}]}'), "without text"),
         (("application/json", '{"choices":[{"message":{"content":42},"finish_reason":"length"}]}'), "without text"),
     ],
 )
@@ -232,6 +233,131 @@ def test_a_server_that_does_not_speak_the_protocol_is_named_and_never_scored(exa
     assert exam().estimate().requests == 40
     result, _ = exam().ask()
     assert {k: result[k] for k in expected()} == expected()
+
+
+@pytest.mark.parametrize("fault", ["drip headers", "drip error"])
+def test_the_time_for_an_answer_holds_for_headers_and_errors_too(exam, server, fault):
+    server.faults[PROMPTS[3]] = [fault]
+    started = time.monotonic()
+    result, _ = exam(timeout=0.4).ask()
+    assert time.monotonic() - started < 5  # the server drips for ten seconds
+    assert {k: result[k] for k in expected()} == expected()
+    assert server.asked[PROMPTS[3]] == 2
+    assert "no answer within 0.4 s" in [row.get("fault") for row in lines(Path(result["answers"]))]
+
+
+@pytest.mark.parametrize("fault", ["huge error", "packed"])
+def test_an_answer_that_is_too_long_is_not_read_to_its_end(exam, server, monkeypatch, fault):
+    monkeypatch.setattr("carryon.interop.hosted.wire._LONGEST_REPLY", 50_000)
+    server.faults[PROMPTS[3]] = [fault]
+    said = []
+    result, _ = exam().ask(tell=said.append)
+    assert said == ["an answer of more than 50,000 bytes: trying again"]
+    assert {k: result[k] for k in expected()} == expected()
+
+
+@pytest.mark.parametrize("cursed", [0, 5])
+def test_a_prompt_that_the_server_refuses_is_that_prompts_own_fault(exam, server, cursed):
+    server.faults[PROMPTS[cursed]] = [422, 400, 413]
+    with pytest.raises(
+        ServerFailing, match=r"1 of 40 problems got no answer, .* 422: told to fail .*; 39 of 40 answers"
+    ):
+        exam().ask()
+    assert server.asked == dict.fromkeys(PROMPTS, 1)
+    result, _ = exam(lenient=True).ask()
+    assert (result["asked_now"], result["unanswered"], result["count"]) == (1, 1, 40)
+    for prompt in PROMPTS[20:]:
+        server.faults[prompt] = [400] * 3
+    with pytest.raises(ServerFailing, match=r"fails with: 400: told to fail .*; \d+ of 40 answers are kept"):
+        exam(temperature=0.5).ask()
+
+
+def test_answers_on_their_way_are_waited_for_when_the_server_refuses_the_rest(exam, server, monkeypatch):
+    monkeypatch.setattr("carryon.interop.hosted.asking._GRACE", 0.2)
+    server.delay = 0.3  # so that all of them are on their way when one is refused
+    server.faults[PROMPTS[1]] = [403]
+    for prompt in PROMPTS[2:8]:
+        server.faults[prompt] = ["slow"]
+    said = []
+    with pytest.raises(ServerRefused, match=r"refuses the key .*; 7 of 40 answers are kept"):
+        exam(limits=LimitsConfig(concurrency=7)).ask(tell=said.append)
+    assert said == ["waiting for 6 on their way, which are paid for: Ctrl-C leaves them"]
+    assert sum(server.asked.values()) == 8
+    assert len(lines(exam()._answers.path)) == 7
+
+
+def test_requests_that_ctrl_c_leaves_on_their_way_are_counted(exam, server, monkeypatch):
+    monkeypatch.setattr("carryon.interop.hosted.asking._GRACE", 0.2)
+    for prompt in PROMPTS[1:9]:
+        server.faults[prompt] = ["slow"]
+
+    def interrupt(answered):
+        if sum(server.asked.values()) == 9:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        exam().ask(tick=interrupt)
+    rows = lines(exam()._answers.path)
+    assert len([row for row in rows if "text" in row]) == 1
+    left = [row for row in rows if row.get("fault") == "left on its way when everything stopped"]
+    assert len(left) == 8
+    assert all(row["at_most"] and row["input"] > 0 and row["output"] > 0 for row in left)
+    with pytest.raises(CapReached):  # one answered and eight left: none is left of nine
+        exam(limits=LimitsConfig(max_requests=9)).ask()
+
+
+def test_an_error_with_status_200_is_told_in_its_words_and_means_what_it_says(exam, server):
+    server.faults[PROMPTS[3]] = [("json", {"error": {"message": "slow down", "code": 429}}), ("json", {"error": "odd"})]
+    said = []
+    result, _ = exam().ask(tell=said.append)
+    assert said == ["429: slow down: trying again", "odd: trying again"]
+    assert {k: result[k] for k in expected()} == expected()
+    server.faults[PROMPTS[0]] = [("json", {"error": {"message": "free models are spent", "code": "x"}})] * 3
+    with pytest.raises(ServerFailing, match=r"not as OpenAI's protocol does \(free models are spent\)"):
+        exam(temperature=0.5).ask()
+    server.faults[PROMPTS[0]] = [("json", {"error": {"message": "You are poor", "code": "402"}})]
+    with pytest.raises(ServerRefused, match=r"money is spent \(402: You are poor\)"):
+        exam(temperature=0.5).ask()
+
+
+def test_answers_without_text_are_empty_ones_and_stop_nothing(exam, server):
+    null = {"choices": [{"message": {"content": None}, "finish_reason": "stop"}]}
+    for prompt in RIGHT[:4]:
+        server.faults[prompt] = [("json", null)] * 3
+    result, _ = exam(limits=LimitsConfig(concurrency=1, backoff=0.01)).ask()
+    assert (result["unanswered"], result["right"]) == (0, expected()["right"] - 4)
+
+
+def test_a_server_that_has_answered_is_not_called_a_stranger(exam, server):
+    for prompt in PROMPTS[10:]:
+        server.faults[prompt] = ["no choices"] * 3
+    with pytest.raises(ServerFailing, match=r"keeps failing, after 2 retries with: JSON without a message") as caught:
+        exam(limits=LimitsConfig(concurrency=1, backoff=0.01)).ask()
+    assert "--base-url" not in str(caught.value)
+
+
+def test_answers_of_odd_shapes_and_numbers_are_no_traceback(exam, server):
+    server.faults[PROMPTS[3]] = [("json", {"choices": [[]]}), ("json", {"choices": 7}), ("json", {"choices": [5]})]
+    with pytest.raises(ServerFailing, match="1 of 40 problems got no answer"):
+        exam(kind="completion").ask()
+    usage = {"prompt_tokens": 10**400, "completion_tokens": 3}
+    choice = {"message": {"content": "1"}, "finish_reason": "stop"}
+    server.faults[PROMPTS[3]] = [("json", {"choices": [choice], "usage": usage})]
+    result, _ = exam(limits=LimitsConfig(price_input=1, price_output=1)).ask()
+    assert 0 < result["cost"] < 0.1
+    assert result["uncounted"] == 1
+
+
+def test_the_words_for_faults_without_any(exam, server):
+    server.faults[PROMPTS[0]] = [("json", {})]
+    server.faults[PROMPTS[1]] = [(429, {}, {})]
+    said = []
+    exam().ask(tell=said.append)
+    assert said == ["JSON without choices in it: trying again", "429: Too Many Requests: trying again"]
+    for prompt in PROMPTS:
+        server.faults[prompt] = [(307, {"Location": "/v1/chat/completions"})] * 30
+    with pytest.raises(ServerFailing, match=r"sends requests round in circles.*is --base-url right"):
+        exam(limits=LimitsConfig(retries=0), temperature=0.5).ask()
 
 
 def test_answers_that_were_never_whole_are_asked_again(exam, server, tmp_path):
@@ -259,18 +385,21 @@ def test_a_pause_of_hours_is_not_waited_for(exam, server):
 
 
 def test_what_cannot_pass_stops_at_once_with_one_clear_line(exam, server, tmp_path, monkeypatch):
-    def stops(error, *says, **request):
+    def stops(error, *says, after=1, **request):
         server.asked.clear()
         with pytest.raises(error) as caught:
             exam(path=tmp_path / "new.jsonl", **request).ask()
         for part in says:
             assert part in str(caught.value)
         assert KEY not in str(caught.value)
-        assert sum(server.asked.values()) == 1
+        assert sum(server.asked.values()) == after
 
     stops(ServerRefused, "does not know the model 'missing'", "404", "it has adder-large, adder-small", model="missing")
-    server.faults[PROMPTS[0]] = [400]
-    stops(ServerRefused, "cannot use the request (400: told to fail Bearer [key])")
+    for prompt in PROMPTS:
+        server.faults[prompt] = [400]
+    # Two, as one may have been refused for what it says.
+    stops(ServerRefused, "cannot use the request (400: told to fail Bearer [key])", after=2)
+    server.faults.clear()
     server.faults[PROMPTS[0]] = [(429, {}, {"message": "You are poor", "code": "insufficient_quota"})]
     stops(ServerRefused, "money is spent", "You are poor")
     server.key = "another"
@@ -372,6 +501,19 @@ def test_an_answer_counts_when_the_model_ended_it(read):
     assert read("307") == "unread"  # not how the format writes it
 
 
+@pytest.mark.parametrize("finish", ["eos_token", "STOP", "end_turn", "stop_sequence"])
+def test_servers_have_many_words_for_an_end(read, server, finish):
+    server.finish = finish
+    assert read(" 3 0 7###") == "right"
+    assert read(" 3 0 7") == "right"
+
+
+@pytest.mark.parametrize("finish", ["LENGTH", "max_tokens", "content_filter", "tool_calls"])
+def test_and_a_few_for_no_end(read, server, finish):
+    server.finish = finish
+    assert read(" 3 0 7") == "unread"
+
+
 def test_white_space_around_a_chats_answer_is_the_templates(read):
     assert read("3 0 7") == "right"
     assert read("3 0 7", kind="completion") == "unread"
@@ -432,6 +574,30 @@ def test_another_question_has_another_key(exam, server):
     assert exam().estimate().requests == 0
 
 
+def test_more_or_fewer_problems_do_not_change_what_was_asked(exam, server, tmp_path):
+    long = read_problems([f"{'9' * 30}+1"], "here")
+    exam(PROBLEMS[:5]).ask()
+    result, _ = exam([*PROBLEMS[:5], *long]).ask()
+    assert result["asked_now"] == 1
+    assert server.bodies[0]["max_tokens"] < server.bodies[-1]["max_tokens"] == result["max_tokens"]
+    assert exam(PROBLEMS[2:3]).estimate().requests == 0
+
+
+def test_answers_that_were_kept_with_the_bound_in_their_key_are_found(exam, server, tmp_path):
+    examples = [FORMAT.write(problem) for problem in read_problems(["100+207", "5+5"], "here")]
+    request = Request(RequestConfig(model="m"), FORMAT, examples)
+    assert request.earlier_key("http://127.0.0.1:8000/v1", PROMPTS[0]) == "d221199d6904f7b4d696283e3ef290a1"
+    first, _ = exam().ask()
+    path = tmp_path / "answers.jsonl"
+    names = {row["prompt"]: exam()._request.earlier_key(server.url, row["prompt"]) for row in lines(path)}
+    rows = [row | {"key": names[row["prompt"]]} for row in lines(path)]
+    assert not {row["key"] for row in lines(path)} & {*names.values()}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    again, _ = exam().ask()
+    assert again["asked_now"] == 0
+    assert found(again) == found(first)
+
+
 def test_a_question_that_occurs_twice_is_asked_once(exam, server):
     result, _ = exam([*PROBLEMS, *PROBLEMS]).ask()
     assert result["count"] == 80
@@ -462,6 +628,15 @@ def test_rates_are_kept(exam, server):
     assert round(pace.reserve(1, 100.0), 6) == 0
     pace.close(107.0)
     assert round(pace.reserve(1, 102.0), 6) == 5
+
+
+def test_rates_are_kept_after_a_pause_that_the_server_asked_for(exam, server):
+    server.faults[PROMPTS[1]] = [(429, {"Retry-After": "0.6"})]
+    exam(PROBLEMS[:9], limits=LimitsConfig(requests_per_minute=600, backoff=0.01)).ask()
+    gaps = [after - before for before, after in zip(server.times, server.times[1:], strict=False)]
+    assert len(gaps) == 9
+    assert min(gaps) > 0.05  # 0.1 s, as seen from the other side
+    assert max(gaps) > 0.5
 
 
 def test_the_estimate_comes_first_and_says_how_it_was_counted(exam, server, monkeypatch):
@@ -688,7 +863,7 @@ def test_the_command_prints_estimate_table_and_cost(server, tmp_path):
     assert KEY not in everything(tmp_path) + done.stdout + done.stderr
 
 
-def test_the_command_names_its_options_and_counts_once(server, tmp_path):
+def test_the_command_names_its_options_and_counts_once(server, tmp_path, monkeypatch, capsys):
     (tmp_path / "sums.txt").write_text("\n".join(p.question for p in PROBLEMS[:6]))
     command = ["evaluate", "--model", "adder-small", "--problems", "sums.txt", "--base-url", server.url]
     server.faults[PROMPTS[1]] = [500, 500]
@@ -703,9 +878,13 @@ def test_the_command_names_its_options_and_counts_once(server, tmp_path):
     assert "of answers at most (the server did not say how many 4 requests took)" in said
 
     def refused(*options, command="evaluate"):
-        failed = carryon(command, *options, "--model", "m", cwd=tmp_path)
-        assert failed.returncode == 2
-        return " ".join(failed.stderr.replace("│", " ").split())
+        monkeypatch.setattr(sys, "argv", ["carryon", "hosted", command, *options, "--model", "m"])
+        handler = signal.getsignal(signal.SIGTERM)
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        signal.signal(signal.SIGTERM, handler)
+        assert stopped.value.code == 2
+        return " ".join(capsys.readouterr().err.replace("│", " ").split())
 
     assert "--concurrency: input should be" in refused("--concurrency", "0")
     assert "--max-cost needs --price-input and --price-output" in refused("--max-cost", "1")
@@ -843,6 +1022,180 @@ def test_the_same_data_is_not_uploaded_twice_and_another_job_needs_another_folde
         TuningJob.open(tmp_path)
 
 
+CREATE, LOOK = "POST /v1/fine_tuning/jobs", "GET /v1/fine_tuning/jobs/ftjob-0"
+
+
+@pytest.mark.parametrize("fault", ["lost", "cut", ("done", 502), "no json"])
+def test_a_job_that_is_listed_late_is_waited_for_whatever_hid_its_creation(tune, server, fault):
+    server.lists_after = 0.4
+    server.faults[CREATE] = [fault]
+    assert tune(retries=12)["status"] == "succeeded"
+    assert server.paths.count(CREATE) == len(server.jobs) == 1
+
+
+def test_a_new_session_waits_too_before_it_creates_another_job(tune, server):
+    server.lists_after = 0.4
+    server.faults[CREATE] = [("done", 503)]
+    with pytest.raises(ServerFailing, match="creating the job failed once, with: 503: Service Unavailable"):
+        tune(retries=0)
+    with pytest.raises(ServerFailing, match=r"does not list it yet; after 12\d s another is created, and not before"):
+        tune(retries=0)
+    assert tune(retries=12)["status"] == "succeeded"
+    assert server.paths.count(CREATE) == len(server.jobs) == 1
+
+
+def test_a_job_that_never_came_to_be_is_created_again_in_the_end(tune, server, monkeypatch):
+    monkeypatch.setattr("carryon.interop.hosted.tuning._SETTLED", -0.6)  # and the second of the time limit
+    server.faults[CREATE] = ["reset"]
+    assert tune(retries=12)["status"] == "succeeded"
+    first, *_, second = [number for number, path in enumerate(server.paths) if path == CREATE]
+    assert server.paths[first + 1 : second].count("GET /v1/fine_tuning/jobs") >= 2
+    assert len(server.jobs) == 1
+
+
+@pytest.mark.parametrize("fault", [429, 400])
+def test_a_job_that_was_surely_not_created_is_not_waited_for(tune, server, fault):
+    server.faults[CREATE] = [fault]
+    if fault == 400:
+        with pytest.raises(ServerRefused, match="400: told to fail"):
+            tune()
+    assert tune()["status"] == "succeeded"
+    assert server.paths.count("GET /v1/fine_tuning/jobs") == 1  # what was there before the first try
+    assert not {"tried_at", "there_before"} & {*tune()}
+
+
+@pytest.mark.parametrize("fault", [429, "reset"])
+def test_no_folder_takes_the_job_of_another(tune, server, monkeypatch, fault):
+    monkeypatch.setattr("carryon.interop.hosted.tuning._SETTLED", -0.8)
+    server.keeps_metadata = False
+    assert tune("a", epochs=1)["job"] == "ftjob-0"
+    server.faults[CREATE] = [fault]
+    assert tune("b", epochs=3, retries=12)["job"] == "ftjob-1"
+    server.faults[CREATE] = [fault]
+    assert tune("c", epochs=1, retries=12)["job"] == "ftjob-2"
+
+
+def test_a_job_is_known_by_what_the_server_tells_or_asked_for(tune, server, tmp_path):
+    server.keeps_metadata = False
+    server.faults[CREATE] = ["lost"]
+    with pytest.raises(ServerFailing):
+        tune(retries=0, epochs=3, suffix="sums")
+    ours = server.jobs["ftjob-0"]
+    others = [{"hyperparameters": {"n_epochs": 1}}, {"suffix": "other"}, {"model": "another"}, {"training_file": "f"}]
+    server.jobs |= {f"other-{n}": ours | {"id": f"other-{n}", **other} for n, other in enumerate(others)}
+    state = tmp_path / "job/state.json"
+    kept = state.read_text()
+    assert tune(epochs=3, suffix="sums")["job"] == "ftjob-0"
+    state.write_text(kept)
+    server.jobs["twin"] = ours | {"id": "twin"}
+    with pytest.raises(ServerRefused, match=r"one of these jobs, or another folder has: ftjob-0, twin; .* --adopt"):
+        tune(epochs=3, suffix="sums")
+    # A folder that did not note what was there before cannot know even a single one.
+    del server.jobs["twin"]
+    state.write_text(json.dumps({k: v for k, v in json.loads(kept).items() if k != "there_before"}))
+    with pytest.raises(ServerRefused, match=r"or another folder has: ftjob-0; .* --adopt"):
+        tune(epochs=3, suffix="sums")
+
+
+@pytest.mark.parametrize("at", ["POST /v1/files", CREATE, LOOK])
+def test_json_of_another_shape_is_no_job_and_no_file(tune, server, monkeypatch, at):
+    monkeypatch.setattr("carryon.interop.hosted.tuning._SETTLED", -1.0)
+    for reply in ({}, [], None, "abc", 5, {"id": 7, "status": "running"}, {"error": {"message": "boo"}}):
+        server.faults[at] = [("json", reply)] * 3
+        says = "boo" if isinstance(reply, dict) and "error" in reply else "without (an )?id"
+        with pytest.raises(ServerFailing, match=rf"not as OpenAI's protocol does \(.*{says}.*\)"):
+            tune()
+        assert not server.faults[at]
+    assert tune()["model"] == "ft:adder-small:sums"
+
+
+def test_a_job_without_a_status_is_none_and_canceled_is_an_end(tune, server):
+    server.faults[LOOK] = [("json", {"id": "ftjob-0"})] * 3
+    with pytest.raises(ServerFailing, match=r"\(a job without a status\).*job ftjob-0 goes on at the server"):
+        tune()
+    server.life = ["canceled"]
+    with pytest.raises(JobFailed, match="job ftjob-0 was cancelled"):
+        tune()
+
+
+def test_a_look_at_a_job_has_its_time_too(tune, server):
+    server.faults[LOOK] = ["drip", "drip headers"]
+    started = time.monotonic()
+    assert tune()["status"] == "succeeded"
+    assert time.monotonic() - started < 6
+
+
+def test_a_model_is_ready_when_it_has_a_name(tune, server, monkeypatch):
+    server.names_after = 2
+    assert tune()["model"] == "ft:adder-small:sums"
+    assert server.paths.count(LOOK) == 5
+    monkeypatch.setattr("carryon.interop.hosted.tuning._MODEL_WAIT", 0.05)
+    server.names_after = 1_000
+    with pytest.raises(ServerFailing, match=r"job ftjob-1 has succeeded, but .* does not name its model"):
+        tune("second", epochs=2)
+    server.names_after = 0
+    assert tune("second", epochs=2)["model"] == "ft:adder-small:sums"
+
+
+def test_odd_characters_and_the_key_are_taken_out_of_all_that_a_server_says(tune, server, tmp_path):
+    server.mark = f" \u2028 \ud800 {KEY}"
+    server.finish = KEY
+    result = tune()
+    assert result["model"] == "ft:adder-small:sums \u2028 ? [key]"
+    events = [words for words in tune.said if words.startswith("look")]
+    assert events == [f"look {n} [key] \u2028 ? [key]" for n in (1, 2, 3)]  # each once
+    evaluate_hosted(job=tmp_path / "job", answers=tmp_path / "answers.jsonl", limit=3)
+    assert KEY not in everything(tmp_path)
+    assert '"finish": "[key]"' in (tmp_path / "answers.jsonl").read_text()
+
+
+def test_events_in_another_form_do_not_matter(tune, server):
+    server.faults[f"{LOOK}/events"] = [("json", reply) for reply in ({"data": None}, [], {"data": [{"message": "hm"}]})]
+    assert tune()["status"] == "succeeded"
+    assert "hm" in tune.said
+
+
+def test_leaving_a_job_that_has_ended_says_how(tune, server, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    tune()
+    finetune(Path("job"), no_wait=True)
+    assert capsys.readouterr().out.startswith("ft:adder-small:sums is ready: ")
+    server.life = ["running"]
+    started = {"model": "adder-small", "size": 500, "num_test": 100, "base_url": server.url, "epochs": 2}
+    finetune(Path("second"), **started, no_wait=True)
+    assert "job ftjob-1 goes on at the server" in capsys.readouterr().out
+    finetune(Path("second"), no_wait=True)
+    assert "job ftjob-1 goes on at the server" in capsys.readouterr().out
+    server.life = ["failed"]  # which nobody here has seen
+    for _ in range(2):
+        with pytest.raises(JobFailed, match="line 7 is odd"):
+            finetune(Path("second"), no_wait=True)
+
+
+def test_a_job_of_another_model_is_not_adopted_and_other_data_is_told(tune, server, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    tune()
+    job = {"size": 500, "num_test": 100, "base_url": server.url, "adopt": "ftjob-0"}
+    with pytest.raises(RunMismatch, match="job ftjob-0 starts from adder-small, not from adder-large"):
+        finetune(Path("other"), model="adder-large", **job)
+    assert not Path("other").exists()
+    finetune(Path("same"), model="adder-small", **job)
+    assert "learns from" not in capsys.readouterr().err
+    finetune(Path("larger"), model="adder-small", **job | {"size": 600})
+    assert "job ftjob-0 learns from carryon-train-" in capsys.readouterr().err
+
+
+def test_a_server_that_lists_no_files_is_uploaded_to_and_one_without_files_is_named(tune, server):
+    server.faults["GET /v1/files"] = [404] * 9
+    assert tune()["status"] == "succeeded"
+    server.faults["POST /v1/files"] = [404]
+    with pytest.raises(ServerRefused, match=r"does not know uploads \(POST /files\) \(404"):
+        tune("second", seed=1)
+    server.faults[CREATE] = [404]
+    with pytest.raises(ServerRefused, match=r"does not know the model 'adder-small', or no fine-tuning \(404"):
+        tune("third", seed=1)
+
+
 def test_a_failed_job_is_told_in_the_servers_words_and_not_started_again(tune, server):
     server.life = ["running", "failed"]
     for _ in range(2):
@@ -926,6 +1279,44 @@ def test_a_data_set_made_before_is_used_as_it_is(tune, server, tmp_path):
     write_dataset(make_dataset(config, 3), tmp_path / "text", "txt")
     with pytest.raises(Unsupported, match="carryon data make --as openai"):
         config_of_dataset(tmp_path / "text")
+
+
+def test_options_that_would_be_passed_over_are_refused(tune, server, tmp_path, monkeypatch):
+    tune()
+    for given in ({"operation": "add"}, {"digits": 5}, {"format": "plain"}, {"split_seed": 0}, {"spaces": True}):
+        (name,) = given
+        with pytest.raises(BadConfig, match=f"--job .* says which problems: leave --{name.replace('_', '-')} out"):
+            evaluate_hosted(job=tmp_path / "job", **given)
+    with pytest.raises(BadConfig, match="--data says which problems: leave --operation, --size out"):
+        finetune(tmp_path / "new", model="m", data=tmp_path / "job/data", operation="add", size=7)
+
+
+def test_failures_are_refused_before_and_written_after_all_else(server, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for path in ("nowhere/f.jsonl", "."):
+        with pytest.raises(BadInput, match="is a folder, or in a folder that is not there"):
+            evaluate_hosted("adder-small", base_url=server.url, failures=Path(path), force=True)
+    assert not server.paths
+    server.answer = lambda prompt: "\ud800 no"  # half a character
+    Path("sums.txt").write_text(PROBLEMS[0].question)
+    evaluate_hosted("adder-small", base_url=server.url, problems=Path("sums.txt"), failures=Path("wrong.jsonl"))
+    out = capsys.readouterr().out
+    assert "1 answer could not be read and counts as wrong" in out
+    assert "? no" in Path("wrong.jsonl").read_text()
+
+
+def test_lines_of_answers_that_cannot_be_read_are_told(server, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("sums.txt").write_text(PROBLEMS[0].question)
+
+    def ask():
+        evaluate_hosted("adder-small", base_url=server.url, problems=Path("sums.txt"), answers=Path("a.jsonl"))
+        return capsys.readouterr().err
+
+    assert "cannot be read" not in ask()
+    Path("a.jsonl").write_bytes(Path("a.jsonl").read_bytes()[:-20])
+    assert "1 line of the answers' file cannot be read, as a kill leaves them: those are asked again" in ask()
+    assert "cannot be read" not in ask()
 
 
 # --- a real model behind a real server ----------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """carryon hosted: models behind a server that speaks OpenAI's protocol."""
 
 import json
-import os
 import re
 import sys
 import time
@@ -10,10 +9,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .endpoint import (
+    AsJson,
+    Base,
+    BaseUrl,
+    Digits,
+    Format,
+    KeyVariable,
+    NumTest,
+    Operation,
+    Spaces,
+    SplitSeed,
+    Stop,
+    Timeout,
+    data_config,
+    endpoint_config,
+    refuse_beside,
+    tell,
+)
+from .finetune import finetune
 from .options import amount, number
 
 if TYPE_CHECKING:
-    from ..interop.hosted import EndpointConfig, HostedExam, TuningJob
+    from ..evaluation import Report
+    from ..interop.hosted import HostedExam
 
 app = typer.Typer(
     help="Ask and fine-tune models behind OpenAI's protocol: OpenAI, vLLM, llama.cpp, Ollama, transformers serve, …",
@@ -21,23 +40,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 HOSTED = Path("hosted")
-
-BaseUrl = Annotated[
-    str | None, typer.Option(help="The server, such as http://127.0.0.1:8000/v1; OPENAI_BASE_URL if left out.")
-]
-KeyVariable = Annotated[
-    str | None, typer.Option(help="The environment variable with the key, or none; OPENAI_API_KEY if left out.")
-]
-Timeout = Annotated[float, amount("Seconds for one whole answer.", 0.001)]
-Operation = Annotated[str, typer.Option(help="add, subtract, multiply, sine or sqrt.")]
-Digits = Annotated[int, number("Longest operand of the integer operations.")]
-Base = Annotated[int, number("2 to 10, for the integer operations.")]
-Format = Annotated[str, typer.Option(help="How problems are written; 'carryon gallery' shows all.")]
-Spaces = Annotated[bool, typer.Option("--spaces", help="A space between neighbouring digits.")]
-Stop = Annotated[str | None, typer.Option(help="Text that ends a completion, in place of its newline.")]
-SplitSeed = Annotated[int, number("Which test and validation sets.")]
-NumTest = Annotated[int | None, number("Test problems; 10,000 or what a small domain allows.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
@@ -49,15 +51,15 @@ def evaluate(
         Path | None, typer.Option(help="Ask the model of this fine-tuning job, on the test set of its data.")
     ] = None,
     kind: Annotated[str | None, typer.Option(help="chat (if left out) or completion.")] = None,
-    operation: Operation = "add",
-    digits: Digits = 3,
-    base: Base = 10,
-    format: Format = "hosted_plain",
+    operation: Operation = None,
+    digits: Digits = None,
+    base: Base = None,
+    format: Format = None,
     spaces: Spaces = False,
     stop: Stop = None,
     split: Annotated[str, typer.Option(help="test or validation.")] = "test",
     num_test: NumTest = None,
-    split_seed: SplitSeed = 0,
+    split_seed: SplitSeed = None,
     problems: Annotated[
         Path | None, typer.Option(help="Problems from a file: JSONL as for render, or lines such as 128+367=495.")
     ] = None,
@@ -110,23 +112,28 @@ def evaluate(
 
     Example: carryon hosted evaluate --model my-model --base-url http://127.0.0.1:8000/v1 --format plain --num-test 1000
     """
-    from ..config import DataConfig, EvaluationConfig, load, override
-    from ..errors import BadConfig, PathExists, UnknownName
+    from ..config import EvaluationConfig, load, override
+    from ..errors import BadConfig, BadInput, PathExists, UnknownName
+    from ..files import write_whole
     from ..interop.hosted import Endpoint, HostedExam, LimitsConfig, RequestConfig, TuningJob
     from .output import print_json
 
     if failures is not None and failures.exists() and not force:
         raise PathExists(f"{failures} is already there: choose another path, or pass --force to replace it")
+    if failures is not None and (failures.is_dir() or not failures.parent.is_dir()):
+        raise BadInput(f"--failures {failures}: that is a folder, or in a folder that is not there")
     if split not in ("test", "validation"):
         raise UnknownName("split", split, ("test", "validation"))
+    given = {"operation": operation, "base": base, "digits": digits, "format": format, "spaces": spaces, "stop": stop}
+    given |= {"num_test": num_test, "split_seed": split_seed}
     tuned = None if job is None else TuningJob.open(job)
     if tuned is not None:
+        refuse_beside(f"the data of --job {job}", given)
         model, base_url = model or tuned.tuned_model, base_url or tuned.config.base_url
         kind = kind or ("chat" if tuned.config.form == "openai" else "completion")
         data = tuned.config.data
     else:
-        values = {"operation": operation, "base": base, "digits": digits, "num_test": num_test}
-        data = load(DataConfig, {**values, "split_seed": split_seed, "format": _format(format, spaces, stop, digits)})
+        data = data_config(given)
     if model is None:
         raise BadConfig("which model? Name it with --model, or a fine-tuning job with --job")
     request = load(
@@ -174,7 +181,7 @@ def evaluate(
         },
     )
     asked, written_in, shots = _prepare(question, data, tuned.config.seed if tuned else 0, problems)
-    with Endpoint(_endpoint(base_url, key_variable, timeout)) as endpoint:
+    with Endpoint(endpoint_config(base_url, key_variable, timeout)) as endpoint:
         exam = HostedExam(
             endpoint,
             request,
@@ -192,7 +199,10 @@ def evaluate(
         print(estimate.in_words(), file=sys.stderr)
         if max_cost is not None and estimate.most_cost is not None and estimate.most_cost > max_cost:
             print(f"that may be more than the cap of ${max_cost:g}, where it will stop", file=sys.stderr)
-        result = _ask(exam, model, failures)
+        if exam.torn:
+            lines = "1 line" if exam.torn == 1 else f"{exam.torn:,} lines"
+            tell(f"{lines} of the answers' file cannot be read, as a kill leaves them: those are asked again")
+        result, report = _ask(exam, model)
     result |= {"config": question.model_dump(mode="json"), "request": request.model_dump(mode="json")}
     if problems is not None:
         result["file"] = str(problems)
@@ -200,6 +210,11 @@ def evaluate(
         print_json(result)
     else:
         _print_result(result, question, endpoint.config.host)
+    if failures is not None:
+        write_whole(failures, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in report.failures))
+
+
+app.command()(finetune)
 
 
 def _prepare(question: Any, data: Any, seed: int, file: Path | None) -> tuple[Any, Any, list[tuple[str, str]]]:
@@ -224,176 +239,21 @@ def _prepare(question: Any, data: Any, seed: int, file: Path | None) -> tuple[An
     return problems[: question.limit], format, shots
 
 
-def _ask(exam: "HostedExam", label: str, failures: Path | None) -> dict[str, Any]:
-    from ..files import write_whole
+def _ask(exam: "HostedExam", label: str) -> tuple[dict[str, Any], "Report"]:
     from .progress import progress
 
     started = time.monotonic()
     try:
         with progress(len(exam), "problems answered") as advance:
-            result, report = exam.ask(lambda done: advance(done, label), _tell)
+            result, report = exam.ask(lambda done: advance(done, label), tell)
     except KeyboardInterrupt:
-        _tell("what was answered is kept: the same command goes on from there")
+        tell("what was answered is kept: the same command goes on from there")
         raise
-    if failures is not None:
-        write_whole(failures, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in report.failures))
-    return result | {"seconds": round(time.monotonic() - started, 3)}
-
-
-@app.command()
-def finetune(
-    folder: Annotated[Path, typer.Argument(help="The job's folder; with a job in it, goes on with that.")],
-    model: Annotated[str | None, typer.Option(help="The model to start from.")] = None,
-    base_url: BaseUrl = None,
-    key_variable: KeyVariable = None,
-    data: Annotated[
-        Path | None, typer.Option(help="A data set made with 'carryon data make --as openai'; else one is made.")
-    ] = None,
-    operation: Operation = "add",
-    digits: Digits = 3,
-    base: Base = 10,
-    format: Format = "hosted_plain",
-    spaces: Spaces = False,
-    stop: Stop = None,
-    size: Annotated[int, number("Training examples.")] = 1_000,
-    sampler: Annotated[str | None, typer.Option(help="As for 'carryon data make'.")] = None,
-    seed: Annotated[int, number("Which training sample.")] = 0,
-    split_seed: SplitSeed = 0,
-    num_test: NumTest = None,
-    form: Annotated[str, typer.Option("--as", help="openai for chat models, openai_prompt for completion.")] = "openai",
-    no_validation: Annotated[bool, typer.Option("--no-validation", help="Upload no validation set.")] = False,
-    suffix: Annotated[str | None, typer.Option(help="Part of the tuned model's name.")] = None,
-    epochs: Annotated[int | None, number("Passes over the data; the server decides if left out.")] = None,
-    batch_size: Annotated[int | None, number("Examples a step; the server decides if left out.")] = None,
-    learning_rate_multiplier: Annotated[float | None, amount("The server decides if left out.")] = None,
-    price: Annotated[float | None, amount("Dollars for a million tokens of training.", 0)] = None,
-    retries: Annotated[int, number("Times a request is sent again when the server fails.")] = 20,
-    timeout: Timeout = 60.0,
-    poll: Annotated[float, amount("Most seconds between two looks at the job.", 0.05)] = 20.0,
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Create the job and leave.")] = False,
-    cancel: Annotated[bool, typer.Option("--cancel", help="Cancel the folder's job.")] = False,
-    adopt: Annotated[str | None, typer.Option(help="Follow this job of the server's in the folder.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and stop.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Upload a training set, create a fine-tuning job and follow it to its end.
-
-    Safe to interrupt: the job goes on at the server, and the same command finds it again and never creates a second.
-
-    Example: carryon hosted finetune jobs/add --model gpt-4.1-nano-2025-04-14 --operation add --format hosted_plain
-    """
-    from ..config import DataConfig, load
-    from ..errors import BadConfig, BadRun
-    from ..interop.hosted import (
-        Endpoint,
-        LimitsConfig,
-        TuningConfig,
-        TuningJob,
-        config_of_dataset,
-        estimate_tuning,
-        find_job,
-    )
-    from .output import print_json
-
-    is_there = (folder / "job.json").exists()
-    if cancel and not is_there and adopt is None:
-        raise BadRun(f"{folder} holds no job: there is nothing to cancel")
-    if is_there and model is None:
-        config = TuningJob.open(folder).config
-    elif model is None:
-        raise BadConfig(f"{folder} holds no job yet: name the model to start from with --model")
-    else:
-        if data is not None:
-            of_data, seed, form = config_of_dataset(data)
-        else:
-            values = {"operation": operation, "base": base, "digits": digits, "num_examples": size, "sampler": sampler}
-            values |= {"num_test": num_test, "split_seed": split_seed, "format": _format(format, spaces, stop, digits)}
-            of_data = load(DataConfig, values)
-        config = load(
-            TuningConfig,
-            {
-                "base_url": _endpoint(base_url, key_variable, timeout).base_url,
-                "model": model,
-                "data": of_data,
-                "seed": seed,
-                "form": form,
-                "data_folder": None if data is None else str(data.resolve()),
-                "validation": not no_validation,
-                "suffix": suffix,
-                "epochs": epochs,
-                "batch_size": batch_size,
-                "learning_rate_multiplier": learning_rate_multiplier,
-            },
-            as_options=True,
-        )
-    if dry_run:
-        estimate = estimate_tuning(config, price)
-        print_json(estimate.as_dict()) if as_json else print(_in_words(estimate))
-        return
-    limits = load(LimitsConfig, {"retries": retries}, as_options=True)
-
-    with Endpoint(_endpoint(config.base_url, key_variable, timeout)) as endpoint:
-        _ = endpoint.client  # a missing key or package is found before anything is written
-        adopted = None if adopt is None else find_job(endpoint, adopt, limits)
-        job = TuningJob.start(folder, config)
-        with job.locked():
-            if not is_there:
-                _tell(_in_words(estimate_tuning(config, price)))
-            if adopted is not None:
-                job.adopt(adopted)
-            if cancel:
-                job.cancel(endpoint, limits)
-            else:
-                job.submit(endpoint, limits, _tell)
-            result = job.summary() if no_wait else _follow(job, endpoint, limits, poll)
-    if as_json:
-        print_json(result)
-    elif no_wait and cancel:
-        print(f"job {job.id} is {result['status']}")
-    elif no_wait:
-        print(f"job {job.id} goes on at the server: 'carryon hosted finetune {folder}' follows it")
-    else:
-        print(f"{result.get('model')} is ready: 'carryon hosted evaluate --job {folder}' asks it the test set")
-
-
-def _follow(job: "TuningJob", endpoint: Any, limits: Any, poll: float) -> dict[str, Any]:
-    try:
-        return job.follow(endpoint, limits, _tell, poll)
-    except KeyboardInterrupt:
-        _tell(f"job {job.id} goes on at the server: 'carryon hosted finetune {job.folder}' follows it again")
-        raise
-
-
-def _tell(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
-
-
-def _format(name: str, spaces: bool, stop: str | None, digits: int) -> dict[str, Any]:
-    options: dict[str, Any] = {"name": name, "spaces": spaces, "stop": stop}
-    return options | ({"width": digits} if name.endswith("_padded") else {})
-
-
-def _endpoint(base_url: str | None, key_variable: str | None, timeout: float) -> "EndpointConfig":
-    from ..config import load
-    from ..interop.hosted import OPENAI, EndpointConfig
-
-    url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
-    values = {"base_url": url, "key_variable": key_variable, "timeout": timeout}
-    return load(EndpointConfig, values, as_options=True)
+    return result | {"seconds": round(time.monotonic() - started, 3)}, report
 
 
 def _slug(model: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", model).strip("-.")[-80:] or "model"
-
-
-def _in_words(estimate: Any) -> str:
-    passes = f"{estimate.epochs} epochs" if estimate.epochs else "an epoch (the server decides how many)"
-    words = f"{estimate.examples:,} examples, about {estimate.tokens:,} tokens, counted with {estimate.counted}"
-    if estimate.cost is None:
-        return f"{words}; --price (dollars for a million tokens of training) makes a cost of that"
-    from ..interop.hosted.costs import dollars
-
-    return f"{words}; ${dollars(estimate.cost)} for {passes}"
 
 
 def _bounds(uncounted: int) -> str:

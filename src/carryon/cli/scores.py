@@ -48,7 +48,12 @@ def print_scores(result: dict[str, Any], title: str) -> None:
             f"no answer can be right: with its problem it takes {result['too_long']:,} tokens, more than the context"
         )
     if result["unreadable"]:
-        out.print(f"{result['unreadable']:,} answers could not be read and count as wrong")
+        many = (
+            "answer could not be read and counts"
+            if result["unreadable"] == 1
+            else "answers could not be read and count"
+        )
+        out.print(f"{result['unreadable']:,} {many} as wrong")
     if result["first_wrong_lines"]:
         kinds = ", ".join(f"{kind} {count:,}" for kind, count in result["first_wrong_lines"].items())
         out.print(f"where scratchpads first go wrong: {kinds}")

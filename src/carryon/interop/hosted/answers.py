@@ -3,7 +3,8 @@
     {"key": "…", "prompt": "…", "text": " 1 5 7 5", "finish": "stop", "input": 15, "output": 8, "model": "…"}
     {"key": "…", "fault": "no answer within 60 s", "input": 15, "output": 24, "at_most": true}
 
-The second may have cost as much, as nobody said how many tokens it took, and is asked again.
+The second may have cost as much, as nobody said how many tokens it took, and is asked again. So is
+one that was still on its way when everything stopped.
 
 A key is the hash of all that was asked, so that one file can hold the answers of many evaluations, and an evaluation
 that was interrupted asks only for the keys that are not there. What a kill tore is cut off and asked again.
@@ -13,7 +14,7 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,12 @@ from ...files import hold, sync_folder
 
 _START = '{"key": "'
 _LONGEST_LINE = 64 * 2**20
+_MOST_TOKENS = 10**9
+"""Of one request; no server counts so many."""
+_CUT = ("length", "max_tokens")
+_FILTERED = ("content_filter",)
+_NOT_ENDED = (*_CUT, *_FILTERED, "tool_calls", "function_call", "error")
+"""What servers say where the model did not come to its end. For that itself they have many words: stop, eos_token, …"""
 
 
 @dataclass(frozen=True)
@@ -33,10 +40,29 @@ class Answer:
     input_tokens: int
     output_tokens: int
 
+    @property
+    def was_cut(self) -> bool:
+        return (self.finish or "").lower() in _CUT
+
+    @property
+    def was_filtered(self) -> bool:
+        return (self.finish or "").lower() in _FILTERED
+
+
+def has_ended(finish: str | None) -> bool:
+    """Whether the model came to its end, by itself or by a stop sequence."""
+    return finish is not None and finish.lower() not in _NOT_ENDED
+
+
+def count_of(value: Any) -> int | None:
+    """A number of tokens as somebody else gives it; None if it cannot be one."""
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
+
 
 class Answers:
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, names: Mapping[str, str] | None = None) -> None:
+        """`names`: what keys that older files hold are called now."""
+        self.path, self._names = path, names or {}
         self._lock = threading.Lock()
         self._is_open = False
         self._handle: int | None = None
@@ -84,12 +110,15 @@ class Answers:
             self._lacks_newline = False
 
     def _take(self, row: dict[str, Any]) -> None:
-        key, tokens = str(row["key"]), (int(row["input"]), int(row["output"]))
+        key, tokens = str(row["key"]), (count_of(row["input"]), count_of(row["output"]))
+        if tokens[0] is None or tokens[1] is None:
+            raise ValueError("no numbers of tokens")
+        key = self._names.get(key, key)
         before = self._spent.get(key, (0, 0, 0))
         self._spent[key] = (before[0] + 1, before[1] + tokens[0], before[2] + tokens[1])
         self._uncounted[key] += bool(row.get("at_most"))
         if "text" in row and "fault" not in row:
-            self.known[key] = Answer(str(row["text"]), row["finish"], *tokens)
+            self.known[key] = Answer(str(row["text"]), row["finish"], tokens[0], tokens[1])
 
     def spent(self, keys: Iterable[str]) -> tuple[int, int, int]:
         """Requests and tokens, of prompts and of answers, that these have taken so far."""

@@ -10,7 +10,8 @@ from typing import Any
 from ...errors import CapReached, ServerFailing, ServerRefused
 from .answers import Answers
 from .costs import dollars
-from .endpoint import HALF_RETRIES, Endpoint, Fault, Reply
+from .endpoint import Endpoint
+from .faults import HALF_RETRIES, Fault, Reply, Unusable
 from .patience import Pace, pause_after
 from .request import Request
 from .settings import LimitsConfig
@@ -18,7 +19,8 @@ from .settings import LimitsConfig
 _OUTAGE = 3
 """So many requests given up in a row, none answered in between: the server is down, not some prompts cursed."""
 _GRACE = 3.0
-"""Seconds that requests on their way are given when everything stops: they are paid for."""
+"""Seconds that requests on their way are given on Ctrl-C. They are paid for: otherwise they have all of their time."""
+_NOTHING = Reply("", None, None, None, None)
 
 
 class Asker:
@@ -90,6 +92,8 @@ class _Session:
         """Tokens, of prompts and answers: taken, and set aside for requests on their way."""
         self.last_fault = "nothing"
         self._told: set[str] = set()
+        self._flying: dict[str, tuple[int, int]] = {}
+        """Keys that were sent and not answered yet, and what each may take."""
 
     @property
     def _num_done(self) -> int:
@@ -103,15 +107,17 @@ class _Session:
     def run(self, rest: dict[str, str], tick: Callable[[int], None] | None) -> None:
         self._queue.extend(rest.items())
         before = len(self._keys) - len(rest)
-        # The first goes alone: what is wrong with all of them is found by one.
-        self._one(*self._queue.popleft())
-        threads = [
-            threading.Thread(target=self._work, daemon=True, name=f"asking-{number}")
-            for number in range(min(self._limits.concurrency, len(self._queue)))
-        ]
+        threads: list[threading.Thread] = []
+        grace = _GRACE
         try:
-            for thread in threads:
+            # The first goes alone: what is wrong with all of them is found by one.
+            self._one(*self._queue.popleft())
+            while self._queue and not self._num_done and self._error is None:
+                self._one(*self._queue.popleft())
+            for number in range(min(self._limits.concurrency, len(self._queue)) if self._error is None else 0):
+                thread = threading.Thread(target=self._work, daemon=True, name=f"asking-{number}")
                 thread.start()
+                threads.append(thread)
             while any(thread.is_alive() for thread in threads):
                 with self._changed:
                     self._changed.wait(0.1)
@@ -120,16 +126,31 @@ class _Session:
                         break
                 if tick:
                     tick(before + answered)
+            grace = self._endpoint.config.timeout + _GRACE
         finally:
             self._stop.set()
-            deadline = time.monotonic() + _GRACE
-            for thread in threads:
-                if thread.ident is not None:
-                    thread.join(max(0.0, deadline - time.monotonic()))
+            self._bring_home(threads, grace)
+        if isinstance(self._error, ServerRefused | ServerFailing) and self._num_done:
+            raise type(self._error)(f"{self._error}; {self.kept}")
         if self._error is not None:
             raise self._error
         if tick:
             tick(before + self._answered)
+
+    def _bring_home(self, threads: Sequence[threading.Thread], grace: float) -> None:
+        """Wait for requests on their way; those that do not come are counted as what they may have cost."""
+        started = time.monotonic()
+        try:
+            for seconds in (min(1.0, grace), grace):
+                for thread in threads:
+                    thread.join(max(0.0, started + seconds - time.monotonic()))
+                if seconds < grace and self._flying and self.tell is not None:
+                    self.tell(f"waiting for {len(self._flying)} on their way, which are paid for: Ctrl-C leaves them")
+        finally:
+            with self._changed:
+                left, self._flying = self._flying, {}
+            for key, most in left.items():
+                self._write(key, {"fault": "left on its way when everything stopped"}, _NOTHING, most)
 
     def _work(self) -> None:
         while not self._stop.is_set():
@@ -145,8 +166,6 @@ class _Session:
         try:
             self._ask(key, prompt)
         except BaseException as error:
-            if isinstance(error, ServerRefused | ServerFailing) and self._num_done:
-                error = type(error)(f"{error}; {self.kept}")
             with self._changed:
                 self._error = self._error or error
                 self._stop.set()
@@ -169,7 +188,7 @@ class _Session:
             halves += fault.kind in ("half", "empty")
             if fault.kind == "unreachable" and not self._answered:
                 raise ServerFailing(f"{fault.words}: is the server running, and --base-url right?")
-            if attempt == retries or halves > HALF_RETRIES:
+            if attempt == retries or halves > HALF_RETRIES or fault.kind == "unusable":
                 self._give_up(fault, attempt)
                 return
             pause = pause_after(fault, attempt, key, self._limits.backoff)
@@ -182,21 +201,37 @@ class _Session:
     def _send(self, key: str, prompt: str, most: tuple[int, int], is_last: bool) -> Fault | None:
         """Once; what came is on disk when this returns."""
         config, started = self._request.config, time.monotonic()
+        with self._changed:
+            self._flying[key] = most
         try:
             reply = self._endpoint.ask(config.kind, self._request.body(prompt), config.body)
         except Fault as fault:
-            reply = fault.reply or Reply("", None, None, None, None)
+            reply = fault.reply or _NOTHING
             if not (fault.kind == "empty" and is_last):
                 if fault.may_have_cost:
                     self._write(key, {"fault": fault.words}, reply, most)
+                self._land(key)
                 return fault
+        except Unusable as refusal:
+            self._land(key)
+            if not self._num_done and (self._given_up_in_a_row or not self._queue):
+                raise  # the second in a row, and none answered: it is not what the prompt says
+            return Fault(refusal.said, "unusable")
+        except Exception:
+            self._land(key)
+            raise
         row = {"prompt": prompt, "text": reply.text, "finish": reply.finish, "model": reply.model}
         self._write(key, {**row, "seconds": round(time.monotonic() - started, 3)}, reply, most)
+        self._land(key)
         with self._changed:
             self._answered += 1
             self._given_up_in_a_row = 0
             self._changed.notify_all()
         return None
+
+    def _land(self, key: str) -> None:
+        with self._changed:
+            self._flying.pop(key, None)
 
     def _write(self, key: str, row: dict[str, Any], reply: Reply, most: tuple[int, int]) -> None:
         """Where the server does not say how many tokens it took, it took as many as it could."""
@@ -218,10 +253,11 @@ class _Session:
         with self._changed:
             self.last_fault = fault.words
             self._given_up_in_a_row += 1
-            is_down = not self._num_done or self._given_up_in_a_row >= self.outage
+            nothing_came = not self._num_done and fault.kind != "unusable"
+            is_down = nothing_came or self._given_up_in_a_row >= self.outage
         if is_down:
             where = self._endpoint.config.base_url
-            if fault.kind == "half":
+            if fault.kind == "half" and nothing_came:
                 raise ServerFailing(f"{where} {fault.foreign}")
             after = f", after {retries} {'retry' if retries == 1 else 'retries'}" if retries else ""
             raise ServerFailing(f"{where} {'keeps failing' if retries else 'fails'}{after} with: {fault.words}")
@@ -238,9 +274,9 @@ class _Session:
             self._on_their_way += 1
             self._reserved = (self._reserved[0] + most[0], self._reserved[1] + most[1])
             self.requests += 1
-        wait = self._pace.reserve(sum(most), time.monotonic())
-        while wait > 0 and not self._stop.wait(wait):
-            wait = self._pace.seconds_closed(time.monotonic())
+        while (wait := self._pace.reserve(sum(most), time.monotonic())) > 0 and not self._stop.wait(wait):
+            if not self._pace.seconds_closed(time.monotonic()):
+                break  # else closed in the meantime: the place in time is void
         if self._stop.is_set():
             self._leave(most, sent=False)
             return False

@@ -43,9 +43,11 @@ class HostedExam:
         self._sheets = list(make_sheets(problems, format))
         self._examples = [example for sheet in self._sheets for example in sheet.examples]
         self._request = Request(config, format, self._examples, shots)
-        self._answers = Answers(answers)
+        url, prompts = endpoint.config.base_url, [example.prompt for example in self._examples]
+        self._keys = [self._request.key(url, prompt) for prompt in prompts]
+        earlier = (self._request.earlier_key(url, prompt) for prompt in prompts)
+        self._answers = Answers(answers, dict(zip(earlier, self._keys, strict=True)))
         self._unanswered_are_wrong = unanswered_are_wrong
-        self._keys = [self._request.key(endpoint.config.base_url, example.prompt) for example in self._examples]
 
     def __len__(self) -> int:
         return len(self._examples)
@@ -56,7 +58,7 @@ class HostedExam:
 
     @property
     def torn(self) -> int:
-        """Lines of the answers' file that a kill tore: they are asked again."""
+        """Lines of the answers' file that cannot be read, such as one that a kill tore: they are asked again."""
         return self._answers.torn
 
     def estimate(self) -> Estimate:
@@ -107,8 +109,8 @@ class HostedExam:
             "output_tokens": tokens[1],
             "uncounted": self._answers.uncounted(self._keys),
             "cost": self._limits.cost(tokens[0], tokens[1]),
-            "cut_short": sum(answer.finish == "length" for answer in known),
-            "filtered": sum(answer.finish == "content_filter" for answer in known),
+            "cut_short": sum(answer.was_cut for answer in known),
+            "filtered": sum(answer.was_filtered for answer in known),
             "unanswered": len(self._keys) - len(known),
             "answers": str(self._answers.path),
         }

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ...errors import ServerFailing
 from ...rng import Stream
-from .endpoint import HALF_RETRIES, Fault
+from .faults import HALF_RETRIES, Fault
 from .settings import LimitsConfig
 
 T = TypeVar("T")

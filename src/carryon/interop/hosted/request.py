@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...formats import Example, Format
-from .answers import Answer
+from .answers import Answer, has_ended
 from .costs import PER_MESSAGE, most_tokens
 from .settings import RequestConfig
-
-_ENDED = ("stop", "eos")
-"""What servers say where the model came to its end, by itself or by a stop sequence."""
 
 
 class Request:
@@ -63,8 +60,22 @@ class Request:
         return body
 
     def key(self, base_url: str, prompt: str) -> str:
-        """The hash of all that is asked, and of whom."""
-        asked = {"base_url": base_url, "kind": self.config.kind, "body": self.body(prompt), "extra": self.config.body}
+        """The hash of all that is asked, and of whom.
+
+        A bound that nobody chose is left out: it follows from the other problems asked, of which there may be more or
+        fewer the next time, and has room for the right answer in any case.
+        """
+        body = self.body(prompt)
+        if self.config.max_tokens is None:
+            del body["max_tokens"]
+        return self._hash(base_url, body)
+
+    def earlier_key(self, base_url: str, prompt: str) -> str:
+        """The key as files have it that were begun when every bound was part of it."""
+        return self._hash(base_url, self.body(prompt))
+
+    def _hash(self, base_url: str, body: dict[str, Any]) -> str:
+        asked = {"base_url": base_url, "kind": self.config.kind, "body": body, "extra": self.config.body}
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:32]
 
     def most_input_tokens(self, prompt: str) -> int:
@@ -82,6 +93,6 @@ class Request:
             text = text.rpartition(self.config.answer_after)[2] if self.config.answer_after in text else ""
         if self.config.kind == "chat":
             text = self._lead + text.strip()
-        if answer is not None and answer.finish in _ENDED and not self._format.finished(text):
+        if answer is not None and has_ended(answer.finish) and not self._format.finished(text):
             text += self._format.end
         return text

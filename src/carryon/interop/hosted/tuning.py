@@ -6,16 +6,17 @@ JOB/  job.json       what was asked for
       events.jsonl   what the server said on the way
 
 The same command goes on where it stopped. A file that was uploaded is found again by its name, which holds its hash; a
-job that was perhaps created, before a kill or behind a cut connection, is looked for before one is created.
+job that was perhaps created, before a kill or behind a cut connection, is looked for, and waited for, before another is
+created.
 """
 
 import json
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from itertools import islice, takewhile
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,15 +28,18 @@ from ...errors import BadDataset, BadRun, JobFailed, RunMismatch, ServerFailing,
 from ...files import file_hash, hold, read_json, write_whole
 from ...formats import make_format
 from .costs import TokenCount
-from .endpoint import Endpoint, Fault
+from .endpoint import Endpoint
+from .faults import Fault
+from .jobs import ending_of, event_of, find_file, find_job, job_of, list_jobs, listed, starts_from, status_of, with_id
 from .patience import insist
 from .settings import LimitsConfig
 
 _ENDED = ("succeeded", "failed", "cancelled")
-_LISTED = 1_000
-"""Most files, jobs or new events that are looked through."""
 _FIRST_POLL = 1.0
-_FILE_WAIT = 60.0
+_FILE_WAIT = _MODEL_WAIT = 60.0
+"""Seconds that a server may look at a file, and look for the name of a model that it has finished."""
+_SETTLED = 120.0
+"""Seconds after which a server would list a job that it was asked to create, and did not say it has."""
 
 
 class TuningConfig(Config):
@@ -84,7 +88,6 @@ class TuningJob:
     def __init__(self, folder: Path, config: TuningConfig) -> None:
         self.folder, self.config = folder, config
         self._state: dict[str, Any] = _read_json(folder / "state.json") or {}
-        self._may_come_late = False
 
     @classmethod
     def open(cls, folder: Path) -> "TuningJob":
@@ -118,9 +121,15 @@ class TuningJob:
         return self._state.get("job")
 
     @property
+    def has_ended(self) -> bool:
+        """With a model, where it went well: some servers take a while to name it."""
+        status = self._state.get("status")
+        return status in _ENDED and (status != "succeeded" or bool(self._state.get("model")))
+
+    @property
     def tuned_model(self) -> str:
         """The name of the finished model."""
-        if self._state.get("status") == "succeeded" and self._state.get("model"):
+        if self.has_ended and self._state["status"] == "succeeded":
             return str(self._state["model"])
         raise BadRun(
             f"{self.folder} has no finished model yet: 'carryon hosted finetune {self.folder}' goes on with it"
@@ -149,55 +158,85 @@ class TuningJob:
             self._state = _read_json(self.folder / "state.json") or {}
             yield
 
-    def submit(self, endpoint: Endpoint, limits: LimitsConfig, tell: Callable[[str], None]) -> None:
-        """Upload what is not there and create the job, unless that was done before."""
+    def submit(self, endpoint: Endpoint, limits: LimitsConfig, tell: Callable[[str], None]) -> bool:
+        """Upload what is not there and create the job, unless that was done before; whether it was created now."""
         if self.id is not None:
-            return
+            return False
+        self._make_data()
+        files = {split: self._upload(split, endpoint, limits, tell) for split in self.config.splits}
+        job = insist(lambda: self._find_or_create(endpoint, files, tell), "creating the job", limits)
+        self._state = {name: self._state[name] for name in self._state if name not in ("there_before", "tried_at")}
+        self._remember(job=job["id"], status=status_of(job))
+        tell(f"job {job['id']} is created")
+        return True
+
+    def adopt(self, job: dict[str, Any], endpoint: Endpoint, limits: LimitsConfig, tell: Callable[[str], None]) -> None:
+        """Go on with a job that the server has, as `find_job` found it, however it came there."""
+        if self.id not in (None, job["id"]):
+            raise RunMismatch(f"{self.folder} already has the job {self.id}: choose another folder for {job['id']}")
+        self._make_data()
+        ours, theirs = self._name("train"), str(job.get("training_file") or "no file")
+        with suppress(ServerRefused):  # not every server shows its files
+            theirs = str(find_file(endpoint, limits, theirs).get("filename") or theirs)
+        if theirs != ours:
+            words = f"job {job['id']} learns from {theirs}, and this folder's training set would be {ours}"
+            tell(f"{words}: unless they are the same, the test set may hold what the model has seen")
+        self._remember(job=job["id"])
+
+    def _make_data(self) -> None:
         if self.config.data_folder is None and not (self.data / "manifest.json").exists():
             write_dataset(make_dataset(self.config.data, self.config.seed), self.data, self.config.form)
-        files = {split: self._upload(split, endpoint, limits, tell) for split in self.config.splits}
-        job = insist(lambda: self._find_or_create(endpoint, files), "creating the job", limits)
-        self._remember(job=job.id, status=str(job.status))
-        tell(f"job {job.id} is created")
-
-    def adopt(self, job: Any) -> None:
-        """Go on with a job that the server has, as `find_job` found it, however it came there."""
-        if self.id not in (None, job.id):
-            raise RunMismatch(f"{self.folder} already has the job {self.id}: choose another folder for {job.id}")
-        self._remember(job=job.id)
 
     def cancel(self, endpoint: Endpoint, limits: LimitsConfig) -> None:
-        if (job := self.id) is None:
+        if (name := self.id) is None:
             raise BadRun(f"{self.folder} has no job at the server yet: there is nothing to cancel")
         if self._state.get("status") not in _ENDED:
-            with_server = endpoint.client.fine_tuning.jobs
 
-            def call() -> Any:
-                with endpoint.translated(what=f"the job {job!r}"):
-                    return with_server.cancel(job)
+            def cancel(client: Any) -> Any:
+                return client.fine_tuning.jobs.with_raw_response.cancel(name)
 
-            there = insist(call, "cancelling the job", limits)
-            self._remember(status=str(there.status), **self._ending(there, endpoint))
-            if str(there.status) not in ("succeeded", "failed"):
+            there = insist(lambda: job_of(endpoint, cancel, f"the job {name!r}"), "cancelling the job", limits)
+            self._remember(status=status_of(there), **ending_of(there))
+            if status_of(there) not in ("succeeded", "failed"):
                 return
-        raise BadRun(f"job {job} has ended already ({self._state['status']}): there is nothing to cancel")
+        raise BadRun(f"job {name} has ended already ({self._state['status']}): there is nothing to cancel")
 
     def follow(
-        self, endpoint: Endpoint, limits: LimitsConfig, tell: Callable[[str], None], longest_poll: float = 20.0
+        self,
+        endpoint: Endpoint,
+        limits: LimitsConfig,
+        tell: Callable[[str], None],
+        longest_poll: float = 20.0,
+        *,
+        wait: bool = True,
     ) -> dict[str, Any]:
-        """Wait for the end, telling what the server tells; JobFailed in its words if that is not a good one."""
+        """Wait for the end, telling what the server tells; JobFailed in its words if that is not a good one.
+
+        Without `wait`: look once.
+        """
         pause = first = min(_FIRST_POLL, longest_poll)
-        while self._state.get("status") not in _ENDED:
+        unnamed_since: float | None = None
+        while not self.has_ended:
             job, news = self._look(endpoint, limits)
             for event in news:
                 tell(event)
-            if str(job.status) != self._state.get("status"):
-                tell(f"job {job.id} is {job.status}")
+            if status_of(job) != self._state.get("status"):
+                tell(f"job {job['id']} is {status_of(job)}")
                 pause = first
-            self._remember(status=str(job.status), **self._ending(job, endpoint))
-            if str(job.status) not in _ENDED:
-                time.sleep(pause)
-                pause = first if news else min(pause * 1.5, longest_poll)
+            self._remember(status=status_of(job), **ending_of(job))
+            if self.has_ended:
+                break
+            if not wait:
+                return self.summary()
+            if status_of(job) == "succeeded":
+                unnamed_since = unnamed_since or time.monotonic()
+                if time.monotonic() - unnamed_since > _MODEL_WAIT:
+                    raise ServerFailing(
+                        f"job {self.id} has succeeded, but {endpoint.config.base_url} does not name its model: "
+                        "the same command looks again"
+                    )
+            time.sleep(pause)
+            pause = first if news else min(pause * 1.5, longest_poll)
         if self._state["status"] != "succeeded":
             reason = self._state.get("reason") or "the server gives no reason"
             raise JobFailed(
@@ -206,48 +245,39 @@ class TuningJob:
             )
         return self.summary()
 
-    def _look(self, endpoint: Endpoint, limits: LimitsConfig) -> tuple[Any, list[str]]:
+    def _look(self, endpoint: Endpoint, limits: LimitsConfig) -> tuple[dict[str, Any], list[str]]:
         """The job, and what the server has said since the last look."""
-        jobs, name = endpoint.client.fine_tuning.jobs, str(self.id)
-        rows = list(_read_lines(self.folder / "events.jsonl"))
+        name, path = str(self.id), self.folder / "events.jsonl"
+        rows = list(_read_lines(path))
         seen = {row["id"] for row in rows}
 
-        def retrieve() -> Any:
-            with endpoint.translated(what=f"the job {name!r}"):
-                return jobs.retrieve(name)
+        def events() -> list[dict[str, Any]]:
+            def page(client: Any, **after: str) -> Any:
+                return client.fine_tuning.jobs.with_raw_response.list_events(name, limit=100, **after)
 
-        def events() -> list[Any]:
             try:
-                with endpoint.translated():
-                    newest_first = islice(jobs.list_events(name, limit=100), _LISTED)
-                    return list(takewhile(lambda event: event.id not in seen, newest_first))[::-1]
+                newest_first = map(event_of, listed(endpoint, page))
+                return list(takewhile(lambda event: event["id"] not in seen, newest_first))[::-1]
             except ServerRefused:
                 return []  # not every server has them
+            except Fault as fault:
+                if fault.kind != "half":
+                    raise
+                return []  # nor in this form
 
         try:
-            job, news = insist(retrieve, "looking at the job", limits), insist(events, "reading its events", limits)
+            job, news = find_job(endpoint, name, limits), insist(events, "reading its events", limits)
         except ServerFailing as error:
             raise ServerFailing(
                 f"{error}; job {name} goes on at the server, and the same command follows it again"
             ) from None
-        said = [endpoint.scrub(str(event.message)) for event in news]
-        rows += [{"id": e.id, "at": e.created_at, "message": words} for e, words in zip(news, said, strict=True)]
         if news:
-            write_whole(
-                self.folder / "events.jsonl", "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-            )
-        return job, said
+            write_whole(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in (*rows, *news)))
+        return job, [event["message"] for event in news]
 
-    def _ending(self, job: Any, endpoint: Endpoint) -> dict[str, Any]:
-        error = getattr(job, "error", None)
-        words = getattr(error, "message", None) or ""
-        code = getattr(error, "code", None)
-        ending = {
-            "model": getattr(job, "fine_tuned_model", None),
-            "trained_tokens": getattr(job, "trained_tokens", None),
-            "reason": endpoint.scrub(f"{words} ({code})" if code else words) or None,
-        }
-        return {name: value for name, value in ending.items() if value is not None}
+    def _name(self, split: str) -> str:
+        """What the split's file is called at the server."""
+        return f"carryon-{split}-{read_manifest(self.data).splits[split].sha256[:16]}.jsonl"
 
     def _upload(self, split: str, endpoint: Endpoint, limits: LimitsConfig, tell: Callable[[str], None]) -> str:
         """The id of the split's file at the server."""
@@ -257,102 +287,138 @@ class TuningJob:
         known = self._state.get("files", {}).get(split)
         if known is not None and known["sha256"] == digest:
             return str(known["id"])
-        name = f"carryon-{split}-{digest[:16]}.jsonl"
+        name = self._name(split)
 
-        def find_or_upload() -> Any:
-            with endpoint.translated():
-                for file in islice(endpoint.client.files.list(purpose="fine-tune"), _LISTED):
-                    if file.filename == name and file.bytes == path.stat().st_size:
-                        tell(f"{name} is at the server already, as {file.id}")
+        def page(client: Any, **after: str) -> Any:
+            return client.files.with_raw_response.list(purpose="fine-tune", **after)
+
+        def upload(client: Any) -> Any:
+            with open(path, "rb") as content:
+                return client.files.with_raw_response.create(file=(name, content), purpose="fine-tune")
+
+        def find_or_upload() -> dict[str, Any]:
+            with suppress(ServerRefused):  # not every server lists its files
+                for file in listed(endpoint, page):
+                    if file.get("filename") == name and file.get("bytes") == path.stat().st_size:
+                        tell(f"{name} is at the server already, as {with_id(file)['id']}")
                         return file
-                with open(path, "rb") as content:
-                    file = endpoint.client.files.create(file=(name, content), purpose="fine-tune")
-                tell(f"{name} is uploaded, as {file.id}")
-                return file
+            file = with_id(endpoint.call(upload, "id", what="uploads (POST /files)"))
+            tell(f"{name} is uploaded, as {file['id']}")
+            return file
 
         file = insist(find_or_upload, f"uploading {name}", limits)
-        self._wait_for_file(file, endpoint, limits)
-        files = {**self._state.get("files", {}), split: {"id": file.id, "sha256": digest, "name": name}}
+        self._wait_for_file(file, name, endpoint, limits)
+        files = {**self._state.get("files", {}), split: {"id": file["id"], "sha256": digest, "name": name}}
         self._remember(files=files)
-        return str(file.id)
+        return str(file["id"])
 
-    def _wait_for_file(self, file: Any, endpoint: Endpoint, limits: LimitsConfig) -> None:
+    def _wait_for_file(self, file: dict[str, Any], name: str, endpoint: Endpoint, limits: LimitsConfig) -> None:
         """Some servers look through a file before a job may name it."""
-
-        def retrieve() -> Any:
-            with endpoint.translated():
-                return endpoint.client.files.retrieve(file.id)
-
         deadline = time.monotonic() + _FILE_WAIT
-        while file.status in ("uploaded", "pending", "running") and time.monotonic() < deadline:
+        while file.get("status") in ("uploaded", "pending", "running") and time.monotonic() < deadline:
             time.sleep(_FIRST_POLL)
-            file = insist(retrieve, f"looking at {file.id}", limits)
-        if file.status == "error":
-            reason = endpoint.scrub(str(getattr(file, "status_details", None) or "no reason is given"))
-            raise ServerRefused(f"{endpoint.config.base_url} cannot use the file {file.filename}: {reason}")
+            try:
+                file = find_file(endpoint, limits, file["id"])
+            except ServerRefused:
+                return  # not every server shows them
+        if file.get("status") == "error":
+            reason = file.get("status_details") or "no reason is given"
+            raise ServerRefused(f"{endpoint.config.base_url} cannot use the file {name}: {reason}")
 
-    def _find_or_create(self, endpoint: Endpoint, files: dict[str, str]) -> Any:
-        jobs, config = endpoint.client.fine_tuning.jobs, self.config
-        if (tag := self._state.get("creating")) is not None:
-            # An earlier try may have reached the server: its answer did not reach us.
-            found = self._find_job(endpoint, tag, files)
-            if found is not None:
+    def _find_or_create(self, endpoint: Endpoint, files: dict[str, str], tell: Callable[[str], None]) -> dict[str, Any]:
+        """The job, created only where no earlier try can have reached the server, or none has come of it in time."""
+        if self._state.get("creating") is None:
+            try:
+                there: list[str] | None = [job["id"] for job in list_jobs(endpoint)]
+            except ServerRefused:
+                there = None  # not every server lists its jobs
+            self._remember(creating=secrets.token_hex(8), there_before=there, tried_at=None)
+        tag, tried_at = self._state["creating"], self._state.get("tried_at", 0.0)
+        wait = endpoint.config.timeout + _SETTLED
+        if tried_at is not None:
+            # The answer did not reach us, whether in this session or in one that was killed.
+            if (found := self._find(endpoint, tag, files)) is not None:
                 return found
-            if self._may_come_late:
-                raise Fault("the server has not said that it created the job, nor does it list it yet", "timeout")
-        else:
-            tag = secrets.token_hex(8)
-            self._remember(creating=tag)
-        hyperparameters = {
+            left = wait - abs(time.time() - tried_at)  # a clock that was set back is not waited for
+            if left > 0:
+                words = f"the server may have created the job and does not list it yet; after {left:.0f} s another is"
+                raise Fault(f"{words} created, and not before", "timeout")
+
+        body = self._body(tag, files)
+
+        def create(client: Any) -> Any:
+            return client.fine_tuning.jobs.with_raw_response.create(**body, extra_headers={"Idempotency-Key": tag})
+
+        self._remember(tried_at=time.time())
+        try:
+            what = f"the model {self.config.model!r}, or no fine-tuning"
+            return job_of(endpoint, create, what, self.config.model)
+        except Fault as fault:
+            if fault.may_have_arrived:
+                tell(f"{fault.words}: looking for {wait:.0f} s whether the job was created all the same")
+            else:
+                self._remember(tried_at=None)
+            raise
+        except ServerRefused:
+            self._remember(tried_at=None)
+            raise
+
+    def _body(self, tag: str, files: dict[str, str]) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self.config.model, "training_file": files["train"]}
+        body |= {"validation_file": files["validation"]} if "validation" in files else {}
+        body |= {"hyperparameters": self._hyperparameters} if self._hyperparameters else {}
+        body |= {"suffix": self.config.suffix} if self.config.suffix else {}
+        return body | {"metadata": {"carryon": tag}}
+
+    @property
+    def _hyperparameters(self) -> dict[str, Any]:
+        config = self.config
+        values = {
             "n_epochs": config.epochs,
             "batch_size": config.batch_size,
             "learning_rate_multiplier": config.learning_rate_multiplier,
         }
-        hyperparameters = {name: value for name, value in hyperparameters.items() if value is not None}
-        body: dict[str, Any] = {"model": config.model, "training_file": files["train"], "metadata": {"carryon": tag}}
-        body |= {"validation_file": files["validation"]} if "validation" in files else {}
-        body |= {"hyperparameters": hyperparameters} if hyperparameters else {}
-        body |= {"suffix": config.suffix} if config.suffix else {}
-        try:
-            with endpoint.translated(config.model):
-                return jobs.create(**body, extra_headers={"Idempotency-Key": tag})
-        except Fault as fault:
-            # The server may be at it still: from here on this session only looks.
-            self._may_come_late |= fault.kind == "timeout"
-            raise
+        return {name: value for name, value in values.items() if value is not None}
 
-    def _find_job(self, endpoint: Endpoint, tag: str, files: dict[str, str]) -> Any:
-        """The job that this folder created; by its tag, or by its files where a server drops tags."""
+    def _find(self, endpoint: Endpoint, tag: str, files: dict[str, str]) -> dict[str, Any] | None:
+        """The job that this folder created: by its tag, or by what else a server tells of it that drops tags."""
         try:
-            with endpoint.translated():
-                listed = list(islice(endpoint.client.fine_tuning.jobs.list(limit=100), _LISTED))
+            jobs = list(list_jobs(endpoint))
         except ServerRefused as refusal:
             raise ServerRefused(
                 f"{self.folder} may have created a job before it was interrupted, and the server does not list its "
                 f"jobs ({refusal}): look there, and name it with --adopt"
             ) from None
-        for job in listed:
-            if (getattr(job, "metadata", None) or {}).get("carryon") == tag:
+        for job in jobs:
+            if isinstance(job.get("metadata"), dict) and job["metadata"].get("carryon") == tag:
                 return job
-        for job in listed:
-            same = job.training_file == files["train"] and job.validation_file == files.get("validation")
-            if same and not getattr(job, "metadata", None) and str(job.model).startswith(self.config.model):
-                return job
-        return None
+        before = self._state.get("there_before")
+        alike = [job for job in jobs if job["id"] not in (before or ()) and self._may_be_ours(job, files)]
+        if len(alike) > 1 or (alike and before is None):
+            ids = ", ".join(job["id"] for job in alike[:5])
+            raise ServerRefused(
+                f"{self.folder} may have created one of these jobs, or another folder has: {ids}; "
+                "look at the server, and name the right one with --adopt"
+            )
+        return alike[0] if alike else None
+
+    def _may_be_ours(self, job: dict[str, Any], files: dict[str, str]) -> bool:
+        """Nothing that the server tells of it speaks against that."""
+        told, suffix = job.get("hyperparameters"), job.get("suffix") or job.get("user_provided_suffix")
+        told = told if isinstance(told, dict) else {}
+        return (
+            not job.get("metadata")
+            and job.get("training_file") == files["train"]
+            and job.get("validation_file") == files.get("validation")
+            and starts_from(job, self.config.model)
+            and (suffix is None or suffix == self.config.suffix)
+            # Where none was asked for, the server tells what it chose.
+            and all(told.get(name) in (None, "auto", value) for name, value in self._hyperparameters.items())
+        )
 
     def _remember(self, **facts: Any) -> None:
         self._state |= facts
         write_whole(self.folder / "state.json", json.dumps(self._state, indent=2) + "\n")
-
-
-def find_job(endpoint: Endpoint, name: str, limits: LimitsConfig) -> Any:
-    """The job of this name at the server; ServerRefused if it has none."""
-
-    def retrieve() -> Any:
-        with endpoint.translated(what=f"the job {name!r}"):
-            return endpoint.client.fine_tuning.jobs.retrieve(name)
-
-    return insist(retrieve, f"looking at the job {name!r}", limits)
 
 
 def estimate_tuning(config: TuningConfig, price: float | None = None) -> TuningEstimate:
@@ -391,7 +457,9 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Rows that can be read: the last may have been cut off by a kill."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").split(
+            "\n"
+        )  # servers say U+2028, which is a line's end
     except FileNotFoundError:
         return
     for line in lines:
