@@ -457,12 +457,10 @@ def _read_json(path: Path) -> dict[str, Any] | None:
 def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Rows that can be read: the last may have been cut off by a kill."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split(
-            "\n"
-        )  # servers say U+2028, which is a line's end
+        text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return
-    for line in lines:
+    for line in text.split("\n"):  # servers say U+2028, which splitlines takes for the end of one
         try:
             yield json.loads(line)
         except ValueError:
