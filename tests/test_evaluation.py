@@ -12,6 +12,7 @@ from carryon.evaluation import (
     describe,
     evaluate,
     evaluate_corrupted,
+    exemplar_pairs,
     exemplars,
     first_wrong_line,
     percent,
@@ -180,6 +181,22 @@ def test_examples_in_front_are_training_examples():
         assert a + b != answer
     with pytest.raises(Unsupported, match="501"):
         exemplars(dataset, 501)
+
+
+@pytest.mark.parametrize("format", ["plain", "detailed_scratchpad"])
+def test_models_of_every_size_are_asked_after_the_same_examples(format):
+    smallest, *larger = (data(format=format, num_examples=size) for size in (500, 900, 4_000))
+    for dataset in larger:
+        trained = {example.text for example in dataset.examples("train")}
+        for which in range(3):
+            pairs = exemplar_pairs(dataset, 3, which, among=500)
+            assert {prompt + completion for prompt, completion in pairs} <= trained
+            for wrong in (False, True):
+                shown = exemplars(dataset, 3, which, wrong, among=500)
+                assert shown == exemplars(smallest, 3, which, wrong) != exemplars(dataset, 3, which, wrong)
+    assert exemplars(smallest, 3, among=900) == exemplars(smallest, 3)
+    with pytest.raises(ValueError, match="examples_among needs examples"):
+        EvaluationConfig(examples_among=500)
 
 
 @pytest.mark.parametrize("format", ["plain", "reverse"])

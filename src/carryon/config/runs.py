@@ -97,6 +97,9 @@ class EvaluationConfig(Config):
     """Ask all after every text of these kinds, in front of `prefix`, and count them apart."""
     examples_part: int | None = Field(default=None, ge=0)
     """The data set they come from; None: the one that is asked."""
+    examples_among: int | None = Field(default=None, ge=1)
+    """Take them from the training set of so many, which lies inside every larger one, so that models of several sizes
+    are asked after the same examples; None: from the whole training set."""
     shown: tuple[str, ...] = ()
     """Problems written out in full in front of every prompt, such as 8465+3541."""
     digit_apart: int | None = Field(default=None, ge=0, le=9)
@@ -115,6 +118,8 @@ class EvaluationConfig(Config):
     def _fits_together(self) -> Self:
         if self.wrong_examples and not self.examples:
             raise ValueError("wrong_examples needs examples: say how many")
+        if self.examples_among is not None and not self.examples:
+            raise ValueError("examples_among needs examples: say how many")
         if self.problems == "text":
             given = self.model_dump(exclude_defaults=True, exclude={"problems", "temperature", "top_k", "seed"})
             if given:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 
 from ..config import EvaluationConfig
-from ..data import Dataset
+from ..data import Dataset, make_dataset
 from ..errors import BadInput, CarryonError, Unsupported
 from ..operations import (
     Problem,
@@ -48,14 +48,22 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= 40 else f"{text[:37]}…")
 
 
-def exemplars(dataset: Dataset, count: int, which: int = 0, wrong: bool = False) -> str:
-    """`count` training examples to put in front of a prompt; wrong ones have each other's answers."""
-    return "".join(prompt + completion for prompt, completion in exemplar_pairs(dataset, count, which, wrong))
+def exemplars(dataset: Dataset, count: int, which: int = 0, wrong: bool = False, among: int | None = None) -> str:
+    """`count` training examples to put in front of a prompt; wrong ones have each other's answers.
+
+    `among`: from the training set of so many, which lies inside the larger ones.
+    """
+    return "".join(prompt + completion for prompt, completion in exemplar_pairs(dataset, count, which, wrong, among))
 
 
-def exemplar_pairs(dataset: Dataset, count: int, which: int = 0, wrong: bool = False) -> list[tuple[str, str]]:
+def exemplar_pairs(
+    dataset: Dataset, count: int, which: int = 0, wrong: bool = False, among: int | None = None
+) -> list[tuple[str, str]]:
     """The same as prompts and completions."""
     size = dataset.size("train")
+    if among is not None and among < size:
+        smaller = dataset.splits.config.model_copy(update={"num_examples": among})
+        return exemplar_pairs(make_dataset(smaller, dataset.splits.seed), count, which, wrong)
     if count + wrong > size:
         raise Unsupported(f"{count} examples in front need a training set of at least that many, not {size}")
     picks = Stream("exemplars", which).permutation(size)[: count + 1]

@@ -11,8 +11,10 @@ from .protocols import ask, few
 
 SHOTS = (1, 2, 3)
 SETS = 5
-"""Sets of examples for each number of shots, from the run's own training set; few-shot is the mean over all. Another
-size or seed has another training set, so the sets differ, too."""
+"""Sets of examples for each number of shots; few-shot is the mean over all."""
+AMONG = 500
+"""They come from the smallest training set, which lies inside the others: every size is asked after the same. Another
+seed has others."""
 TEXT_KINDS: tuple[TextPromptName, ...] = choices(TextPromptName)  # type: ignore[assignment]
 ZERO_SHOT, SAME, TEXT, NOISY = "zero-shot", "zero-shot, same problems", "text", "noisy"
 """SAME: the problems that are asked after prompts, asked bare. Two accuracies differ by their problems, too."""
@@ -30,10 +32,11 @@ def prompted(
     `zero` and `limit`: how many problems are asked bare, and after each prompt.
     """
     asked = {ZERO_SHOT: EvaluationConfig(part=part, limit=zero), SAME: EvaluationConfig(part=part, limit=limit)}
+    sets = EvaluationConfig(part=part, limit=limit, examples=1, sets=SETS, examples_among=AMONG)
     for count in few(tier, SHOTS, 2):
-        asked[shot(count)] = EvaluationConfig(part=part, limit=limit, examples=count, sets=SETS)
+        asked[shot(count)] = sets.model_copy(update={"examples": count})
     if noisy:
-        asked[NOISY] = EvaluationConfig(part=part, limit=limit, examples=3, sets=SETS, wrong_examples=True)
+        asked[NOISY] = sets.model_copy(update={"examples": 3, "wrong_examples": True})
     asked[TEXT] = EvaluationConfig(part=part, limit=limit, text_prompts=few(tier, TEXT_KINDS, 2))
     questions = [Question(ask(tier, config), {**settings, "prompt": prompt}) for prompt, config in asked.items()]
     if tier == "paper":  # as the authors asked after prompts

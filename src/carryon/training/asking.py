@@ -130,7 +130,7 @@ def _prefixes(question: EvaluationConfig, parts: Sequence[Dataset], format: Form
     return {
         f"{text_name} {set_name if question.sets > 1 else ''}".strip(): text
         + question.prefix
-        + exemplars(parts[part], question.examples, which, question.wrong_examples)
+        + exemplars(parts[part], question.examples, which, question.wrong_examples, question.examples_among)
         + shown
         for text_name, text in texts.items()
         for set_name, which in sets.items()
