@@ -33,7 +33,8 @@ from carryon.formats import FORMATS
 from carryon.generation import Completer
 from carryon.interop import architectures
 from carryon.interop.harness import export_lm_eval
-from carryon.interop.huggingface import export_huggingface, import_huggingface
+from carryon.interop.huggingface import export_huggingface
+from carryon.interop.importing import import_huggingface
 from carryon.operations import OPERATIONS
 from carryon.pretrained import add_pretrained, get_pretrained
 from carryon.runs import Run

@@ -10,7 +10,7 @@ LAYERS = [
     {"errors", "rng", "files", "paper", "origin", "lemmas"},
     {"corpora"},
     {"config", "results", "matrix_completion", "pretrained"},
-    {"operations", "recipes"},
+    {"operations", "recipes", "costs"},
     {"formats", "sampling", "tokenizers"},
     {"data"},
     {"positions", "devices"},

@@ -27,9 +27,10 @@ from carryon.data import make_dataset, make_rows
 from carryon.errors import BadConfig, BadInput, CarryonError, MissingExtra, PathExists, UnknownName, Unsupported
 from carryon.formats import FORMATS, Texts
 from carryon.generation import Completer
-from carryon.interop import causal
-from carryon.interop.causal import CausalModel, load_causal, save_causal
-from carryon.interop.huggingface import import_huggingface
+from carryon.interop import tuned
+from carryon.interop.causal import CausalModel, load_causal
+from carryon.interop.importing import import_huggingface
+from carryon.interop.tuned import save_tuned
 from carryon.pretrained import (
     CATALOGUE,
     add_pretrained,
@@ -675,18 +676,18 @@ def test_a_trained_model_is_written_as_a_folder_for_the_library(names_of, tmp_pa
     tokens = torch.arange(1, 21)[None]
     expected = model(tokens).detach()
     assert isinstance(model, CausalModel)
-    save_causal(model, run, tmp_path / "out")
+    save_tuned(model, run, tmp_path / "out")
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
     torch.testing.assert_close(theirs(tokens).logits, expected, atol=1e-5, rtol=1e-5)
     # And what the library has trained comes back in.
     again = load_causal(PretrainedConfig(pretrained=add_pretrained("back", tmp_path / "out").name, context=48)).eval()
     torch.testing.assert_close(again(tokens), expected, atol=1e-5, rtol=1e-5)
     with pytest.raises(PathExists, match="pass --force"):
-        save_causal(model, run, tmp_path / "out")
-    save_causal(load_model(run, "cpu")[0], run, tmp_path / "out", force=True)
+        save_tuned(model, run, tmp_path / "out")
+    save_tuned(load_model(run, "cpu")[0], run, tmp_path / "out", force=True)
     (tmp_path / "out" / "notes.txt").write_text("mine")
     with pytest.raises(PathExists, match="holds more than an exported model"):
-        save_causal(model, run, tmp_path / "out", force=True)
+        save_tuned(model, run, tmp_path / "out", force=True)
     with pytest.raises(Unsupported, match=r"was made of tiny-.*'carryon pretrained add NAME .*out'"):
         import_huggingface(tmp_path / "out", tmp_path / "runs")
 
@@ -1019,7 +1020,7 @@ def test_clients_that_are_missing_or_fail_are_named(monkeypatch, models):
 
 def exported(name, tmp_path, *, force=False, **settings):
     run = train(tiny({"pretrained": name, "context": 32} | settings, steps=30, lr=1e-2), tmp_path, device="cpu")
-    return run, save_causal(load_model(run, "cpu")[0], run, tmp_path / "out", force=force)
+    return run, save_tuned(load_model(run, "cpu")[0], run, tmp_path / "out", force=force)
 
 
 @pytest.mark.parametrize("lora", [None, {"rank": 2}])
@@ -1079,7 +1080,7 @@ def test_the_card_of_a_fine_tuned_model_shows_what_happens(tiny_stories, tmp_pat
 
 def test_the_card_of_a_model_that_was_only_asked_does_not_call_it_trained(names_of, tmp_path):
     run = train(tiny({"pretrained": names_of["gpt2"]}, steps=0), tmp_path, device="cpu")
-    text = (save_causal(load_model(run, "cpu")[0], run, tmp_path / "out") / "README.md").read_text()
+    text = (save_tuned(load_model(run, "cpu")[0], run, tmp_path / "out") / "README.md").read_text()
     assert f"{names_of['gpt2']}, as it was: this run only asked it." in text
     assert "trained with carryon" not in text
 
@@ -1091,7 +1092,7 @@ def test_an_export_that_differs_from_the_run_is_not_written(tiny_stories, tmp_pa
         theirs = (find_pretrained("stories15m").folder / "tokenizer.json").read_text()
         monkeypatch.setattr(Pretrained, "file", theirs)
     else:
-        monkeypatch.setattr(causal, "_merge_adapter", lambda inner: inner.get_input_embeddings().weight.add_(0.1))
+        monkeypatch.setattr(tuned, "_merge_adapter", lambda inner: inner.get_input_embeddings().weight.add_(0.1))
     says = {"tokenizer": "its tokenizer reads '.*' in another way", "weights": "its logits differ from ours"}
     with pytest.raises(Unsupported, match=says[part]):
         exported("stories15m", tmp_path)

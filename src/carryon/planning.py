@@ -6,15 +6,14 @@ A run that several experiments need is one task; what is measured already, in an
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from statistics import median
 from typing import Any
 
-from .config import AnyRun, DataConfig, EvaluationConfig, ModelConfig, RunConfig, StopConfig, TrainConfig
+from .config import AnyRun, DataConfig, EvaluationConfig, RunConfig, StopConfig
+from .costs import Costs, Work, work_of
 from .data import make_dataset
 from .execution import Outcome, Task
 from .experiments import Case, Experiment, Tier
 from .experiments.protocols import small
-from .pretrained import CATALOGUE
 from .results import Key, Line, Store
 
 DEFAULT_SECONDS = {"smoke": 1.0, "fast": 25.0, "paper": 150.0}
@@ -51,7 +50,7 @@ class Known:
     own: dict[str, set[Key]] = field(default_factory=dict)
     of_run: dict[str, list[tuple[str, str, Line]]] = field(default_factory=dict)
     """Every line of a run, with its tier and experiment."""
-    costs: "Costs" = field(default_factory=lambda: Costs())
+    costs: Costs = field(default_factory=Costs)
 
     @classmethod
     def read(cls, store: Store, tier: str) -> "Known":
@@ -61,63 +60,9 @@ class Known:
             known.of_run.setdefault(line.run, []).append((line_tier, name, line))
             if line_tier == tier:
                 known.own.setdefault(name, set()).add(line.key)
-            work = Work(name, 1.0) if line.evaluation == "trials" else _work(line.config)
+            work = Work(name, 1.0) if line.evaluation == "trials" else work_of(line.config)
             known.costs.add(line.run, work, line.seconds)
         return known
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a run has to do."""
-
-    kind: str
-    """Runs of one kind cost the same for each unit."""
-    amount: float
-    """Tokens it reads; 1 where there is no model."""
-    parameters: float = 0.0
-    """About how many the model has; 0: not known."""
-
-
-@dataclass
-class Costs:
-    """Seconds per unit of work, as measured, by kind of run: one run of each kind tells about its likes."""
-
-    rates: dict[str, dict[str, float]] = field(default_factory=dict)
-    """By kind, then by run."""
-    sizes: dict[str, float] = field(default_factory=dict)
-    """Parameters, by kind."""
-
-    def add(self, run: str, work: Work, seconds: float) -> None:
-        if work.amount:
-            self.rates.setdefault(work.kind, {})[run] = seconds / work.amount
-            self.sizes[work.kind] = work.parameters
-
-    def estimate(self, work: Work) -> float | None:
-        return self._rate(work.kind) * work.amount if work.kind in self.rates else None
-
-    def guess(self, work: Work) -> float | None:
-        """By models of another size: what they cost for each token and parameter."""
-        rates = [self._rate(kind) / size for kind, size in self.sizes.items() if size]
-        return median(rates) * work.parameters * work.amount if rates and work.parameters else None
-
-    def _rate(self, kind: str) -> float:
-        return median(self.rates[kind].values())
-
-
-def _work(config: Mapping[str, Any]) -> Work:
-    """Of a run's config as it is written down."""
-    model = {**ModelConfig().model_dump(), **config.get("model", {})}
-    train = {**TrainConfig().model_dump(), **config.get("train", {})}
-    if "pretrained" in model:
-        kind = "{pretrained}x{context}".format(**model) + " LoRA" * bool(model.get("lora"))
-        if train["packing"] == "rows":  # as wide as their examples, whatever the context
-            kind += f" {config.get('data', {}).get('format', {}).get('name')}"
-        source = CATALOGUE.get(str(model["pretrained"]))
-        parameters = source.parameters if source else 0
-    else:
-        kind = "{layers}x{width}x{context}".format(**model)
-        parameters = 12 * model["layers"] * model["width"] ** 2
-    return Work(kind, float(train["steps"] * train["batch_size"] * model["context"]), float(parameters))
 
 
 @dataclass
@@ -169,7 +114,7 @@ class Plan:
 
     def _work(self, task: Task) -> Work:
         if isinstance(task.run, RunConfig):
-            return _work(task.run.model_dump(include={"data", "model", "train"}))
+            return work_of(task.run.model_dump(include={"data", "model", "train"}))
         return Work(self.by_key[task.key][0].experiment, 1.0)
 
     def name_of(self, task: Task) -> str:

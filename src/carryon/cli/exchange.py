@@ -35,7 +35,7 @@ def import_(
     Example: carryon import ckpt.pt --format plain --vocabulary '0123456789+=\\n'
     """
     from ..config import DataConfig, load
-    from ..interop.huggingface import import_huggingface
+    from ..interop.importing import import_huggingface
     from ..interop.nanogpt import GELU_NOTE, import_nanogpt
 
     told = {"operation": operation, "format": format}
@@ -95,14 +95,15 @@ def export(
 def _export_pretrained(run: "Run", folder: Path, force: bool) -> None:
     """A model of transformers goes back to where it came from, a LoRA run's changes merged into its weights."""
     from ..data.folders import refuse_existing_folder
-    from ..interop.causal import CausalModel, save_causal
+    from ..interop.causal import CausalModel
     from ..interop.huggingface import holds_an_export
+    from ..interop.tuned import save_tuned
     from ..training import load_model
 
     refuse_existing_folder(folder, force, "an exported model", holds_an_export)  # before a large model is opened
     model, _ = load_model(run, "cpu")
     assert isinstance(model, CausalModel)
-    save_causal(model, run, folder, force=force)
+    save_tuned(model, run, folder, force=force)
     print(f"{folder}: AutoModelForCausalLM.from_pretrained({str(folder)!r}) opens it; README.md says how to ask it")
 
 

@@ -68,7 +68,7 @@ def finetune(
 ) -> None:
     """Upload a training set, create a fine-tuning job and follow it to its end.
 
-    Safe to interrupt: the job goes on at the server, and the same command finds it again and never creates a second.
+    Safe to interrupt: the job goes on at the server, and the same command looks for it before it creates another.
 
     Example: carryon hosted finetune jobs/add --model gpt-4.1-nano-2025-04-14 --operation add --format hosted_plain
     """

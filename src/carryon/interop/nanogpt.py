@@ -18,7 +18,7 @@ from ..files import file_hash
 from ..runs import Run
 from ..tokenizers import PRINTABLE_ASCII
 from .architectures import Gpt2Architecture, plain_arrays
-from .huggingface import write_imported
+from .importing import write_imported
 from .vocabularies import named_characters
 
 GELU_NOTE = (

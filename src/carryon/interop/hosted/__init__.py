@@ -6,14 +6,14 @@ Needs the extra carryon[llm]. Keys come from the environment alone.
 
 from .answers import Answer, Answers
 from .asking import Asker
-from .costs import Estimate, TokenCount
+from .costs import Estimate, TokenCount, TuningEstimate, estimate_tuning
 from .endpoint import Endpoint
 from .exam import HostedExam
 from .faults import Fault, Reply
 from .jobs import find_job
 from .request import Request
-from .settings import KEY_VARIABLE, OPENAI, EndpointConfig, LimitsConfig, RequestConfig
-from .tuning import TuningConfig, TuningEstimate, TuningJob, config_of_dataset, estimate_tuning
+from .settings import KEY_VARIABLE, OPENAI, EndpointConfig, LimitsConfig, RequestConfig, TuningConfig, config_of_dataset
+from .tuning import TuningJob
 
 __all__ = [
     "KEY_VARIABLE",

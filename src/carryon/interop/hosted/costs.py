@@ -1,13 +1,16 @@
-"""What an evaluation will take, before it starts."""
+"""What an evaluation or a fine-tuning will take, before it starts."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+from ...data import FORMS, make_dataset
 from ...errors import MissingExtra
+from ...formats import make_format
 from ...tokenizers import Gpt2
-from .settings import LimitsConfig
+from .settings import LimitsConfig, TuningConfig
 
 _BETWEEN_DIGITS = re.compile(r"(?<=[0-9])(?=[0-9])")
 PER_MESSAGE = 8
@@ -114,3 +117,35 @@ def estimate(
 def dollars(amount: float) -> str:
     """Two decimals, or as many as a small amount needs."""
     return f"{amount:,.2f}" if amount >= 1 or amount == 0 else f"{amount:.4f}" if amount >= 0.001 else f"{amount:.6f}"
+
+
+@dataclass(frozen=True)
+class TuningEstimate:
+    examples: int
+    tokens: int
+    """Of the training file, once."""
+    counted: str
+    epochs: int | None
+    cost: float | None
+    """Dollars, for all epochs, or for one where the server decides how many."""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def estimate_tuning(config: TuningConfig, price: float | None = None) -> TuningEstimate:
+    """What training takes, by the contents of its file. `price`: dollars for a million tokens."""
+    count, examples, tokens = TokenCount(), 0, 0
+    for text in _texts(config):
+        examples, tokens = examples + 1, tokens + count(text)
+    cost = None if price is None else tokens * (config.epochs or 1) * price / 1_000_000
+    return TuningEstimate(examples, tokens, count.how, config.epochs, cost)
+
+
+def _texts(config: TuningConfig) -> Iterator[str]:
+    if config.data_folder is None:
+        yield from (example.text for example in make_dataset(config.data, config.seed).examples("train"))
+        return
+    folder = Path(config.data_folder)
+    form, format = FORMS[config.form], make_format(config.data.format, config.seed)
+    yield from (row["prompt"] + row["completion"] for row in form.read(folder / form.file("train"), format))

@@ -40,16 +40,6 @@ def job_of(endpoint: Endpoint, request: Callable[[Any], Any], what: str, model: 
     return job
 
 
-def find_file(endpoint: Endpoint, limits: LimitsConfig, name: str) -> dict[str, Any]:
-    def retrieve() -> dict[str, Any]:
-        found = endpoint.call(
-            lambda client: client.files.with_raw_response.retrieve(name), "id", what=f"the file {name!r}"
-        )
-        return with_id(found)
-
-    return insist(retrieve, f"looking at {name}", limits)
-
-
 def list_jobs(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
     def page(client: Any, **after: str) -> Any:
         return client.fine_tuning.jobs.with_raw_response.list(limit=100, **after)

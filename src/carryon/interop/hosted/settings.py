@@ -1,12 +1,15 @@
-"""What can be set: where a server is, what is asked of it, and how far one may go."""
+"""What can be set: where a server is, what is asked of it, what it is to train, and how far one may go."""
 
 import re
+from pathlib import Path
 from typing import Any, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from ...config import Config
+from ...config import Config, DataConfig
+from ...data import read_manifest
+from ...errors import Unsupported
 
 OPENAI = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -117,3 +120,40 @@ class LimitsConfig(Config):
         if self.price_input is None or self.price_output is None:
             return None
         return (input_tokens * self.price_input + output_tokens * self.price_output) / 1_000_000
+
+
+class TuningConfig(Config):
+    """A fine-tuning job."""
+
+    base_url: str
+    model: str = Field(min_length=1, max_length=1_000)
+    """The model to start from."""
+    data: DataConfig
+    seed: int = 0
+    form: Literal["openai", "openai_prompt"] = "openai"
+    """openai: for chat models; openai_prompt: for those that complete."""
+    data_folder: str | None = None
+    """A data set that is there already; None: it is made in the job's folder."""
+    validation: bool = True
+    """Upload the validation set, too."""
+    suffix: str | None = Field(default=None, max_length=64)
+    """Part of the tuned model's name."""
+    epochs: int | None = Field(default=None, ge=1, le=50)
+    """None, here and below: the server decides."""
+    batch_size: int | None = Field(default=None, ge=1)
+    learning_rate_multiplier: float | None = Field(default=None, gt=0)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        return ("train", "validation") if self.validation else ("train",)
+
+
+def config_of_dataset(folder: Path) -> tuple[DataConfig, int, str]:
+    """What a data set for fine-tuning is: its config, its seed and its form."""
+    manifest = read_manifest(folder)
+    if manifest.form not in ("openai", "openai_prompt"):
+        raise Unsupported(
+            f"{folder} is kept as {manifest.form}, and fine-tuning wants openai or openai_prompt: "
+            "make it with 'carryon data make --as openai'"
+        )
+    return manifest.config, manifest.seed, manifest.form

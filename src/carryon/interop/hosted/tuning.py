@@ -15,71 +15,28 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
-from ...config import Config, DataConfig
-from ...data import FORMS, make_dataset, read_manifest, write_dataset
-from ...errors import BadDataset, BadRun, JobFailed, RunMismatch, ServerFailing, ServerRefused, Unsupported
+from ...data import make_dataset, read_manifest, write_dataset
+from ...errors import BadDataset, BadRun, JobFailed, RunMismatch, ServerFailing, ServerRefused
 from ...files import file_hash, hold, read_json, write_whole
-from ...formats import make_format
-from .costs import TokenCount
 from .endpoint import Endpoint
 from .faults import Fault
-from .jobs import ending_of, event_of, find_file, find_job, job_of, list_jobs, listed, starts_from, status_of, with_id
+from .jobs import ending_of, event_of, find_job, job_of, list_jobs, listed, starts_from, status_of
 from .patience import insist
-from .settings import LimitsConfig
+from .settings import LimitsConfig, TuningConfig
+from .uploads import find_file, upload_file
 
 _ENDED = ("succeeded", "failed", "cancelled")
 _FIRST_POLL = 1.0
-_FILE_WAIT = _MODEL_WAIT = 60.0
-"""Seconds that a server may look at a file, and look for the name of a model that it has finished."""
+_MODEL_WAIT = 60.0
+"""Seconds that a server may take to name a model that it has finished."""
 _SETTLED = 120.0
 """Seconds after which a server would list a job that it was asked to create, and did not say it has."""
-
-
-class TuningConfig(Config):
-    """What a job is."""
-
-    base_url: str
-    model: str = Field(min_length=1, max_length=1_000)
-    """The model to start from."""
-    data: DataConfig
-    seed: int = 0
-    form: Literal["openai", "openai_prompt"] = "openai"
-    """openai: for chat models; openai_prompt: for those that complete."""
-    data_folder: str | None = None
-    """A data set that is there already; None: it is made in the job's folder."""
-    validation: bool = True
-    """Upload the validation set, too."""
-    suffix: str | None = Field(default=None, max_length=64)
-    """Part of the tuned model's name."""
-    epochs: int | None = Field(default=None, ge=1, le=50)
-    """None, here and below: the server decides."""
-    batch_size: int | None = Field(default=None, ge=1)
-    learning_rate_multiplier: float | None = Field(default=None, gt=0)
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        return ("train", "validation") if self.validation else ("train",)
-
-
-@dataclass(frozen=True)
-class TuningEstimate:
-    examples: int
-    tokens: int
-    """Of the training file, once."""
-    counted: str
-    epochs: int | None
-    cost: float | None
-    """Dollars, for all epochs, or for one where the server decides how many."""
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class TuningJob:
@@ -288,42 +245,10 @@ class TuningJob:
         if known is not None and known["sha256"] == digest:
             return str(known["id"])
         name = self._name(split)
-
-        def page(client: Any, **after: str) -> Any:
-            return client.files.with_raw_response.list(purpose="fine-tune", **after)
-
-        def upload(client: Any) -> Any:
-            with open(path, "rb") as content:
-                return client.files.with_raw_response.create(file=(name, content), purpose="fine-tune")
-
-        def find_or_upload() -> dict[str, Any]:
-            with suppress(ServerRefused):  # not every server lists its files
-                for file in listed(endpoint, page):
-                    if file.get("filename") == name and file.get("bytes") == path.stat().st_size:
-                        tell(f"{name} is at the server already, as {with_id(file)['id']}")
-                        return file
-            file = with_id(endpoint.call(upload, "id", what="uploads (POST /files)"))
-            tell(f"{name} is uploaded, as {file['id']}")
-            return file
-
-        file = insist(find_or_upload, f"uploading {name}", limits)
-        self._wait_for_file(file, name, endpoint, limits)
+        file = upload_file(endpoint, limits, path, name, tell)
         files = {**self._state.get("files", {}), split: {"id": file["id"], "sha256": digest, "name": name}}
         self._remember(files=files)
         return str(file["id"])
-
-    def _wait_for_file(self, file: dict[str, Any], name: str, endpoint: Endpoint, limits: LimitsConfig) -> None:
-        """Some servers look through a file before a job may name it."""
-        deadline = time.monotonic() + _FILE_WAIT
-        while file.get("status") in ("uploaded", "pending", "running") and time.monotonic() < deadline:
-            time.sleep(_FIRST_POLL)
-            try:
-                file = find_file(endpoint, limits, file["id"])
-            except ServerRefused:
-                return  # not every server shows them
-        if file.get("status") == "error":
-            reason = file.get("status_details") or "no reason is given"
-            raise ServerRefused(f"{endpoint.config.base_url} cannot use the file {name}: {reason}")
 
     def _find_or_create(self, endpoint: Endpoint, files: dict[str, str], tell: Callable[[str], None]) -> dict[str, Any]:
         """The job, created only where no earlier try can have reached the server, or none has come of it in time."""
@@ -419,35 +344,6 @@ class TuningJob:
     def _remember(self, **facts: Any) -> None:
         self._state |= facts
         write_whole(self.folder / "state.json", json.dumps(self._state, indent=2) + "\n")
-
-
-def estimate_tuning(config: TuningConfig, price: float | None = None) -> TuningEstimate:
-    """What training takes, by the contents of its file. `price`: dollars for a million tokens."""
-    count, examples, tokens = TokenCount(), 0, 0
-    for text in _texts(config):
-        examples, tokens = examples + 1, tokens + count(text)
-    cost = None if price is None else tokens * (config.epochs or 1) * price / 1_000_000
-    return TuningEstimate(examples, tokens, count.how, config.epochs, cost)
-
-
-def _texts(config: TuningConfig) -> Iterator[str]:
-    if config.data_folder is None:
-        yield from (example.text for example in make_dataset(config.data, config.seed).examples("train"))
-        return
-    folder = Path(config.data_folder)
-    form, format = FORMS[config.form], make_format(config.data.format, config.seed)
-    yield from (row["prompt"] + row["completion"] for row in form.read(folder / form.file("train"), format))
-
-
-def config_of_dataset(folder: Path) -> tuple[DataConfig, int, str]:
-    """What a data set for fine-tuning is: its config, its seed and its form."""
-    manifest = read_manifest(folder)
-    if manifest.form not in ("openai", "openai_prompt"):
-        raise Unsupported(
-            f"{folder} is kept as {manifest.form}, and fine-tuning wants openai or openai_prompt: "
-            "make it with 'carryon data make --as openai'"
-        )
-    return manifest.config, manifest.seed, manifest.form
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

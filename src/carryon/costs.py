@@ -1,0 +1,63 @@
+"""What a run takes, by those that were measured."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from .config import ModelConfig, TrainConfig
+from .pretrained import CATALOGUE
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run has to do."""
+
+    kind: str
+    """Runs of one kind cost the same for each unit."""
+    amount: float
+    """Tokens it reads; 1 where there is no model."""
+    parameters: float = 0.0
+    """About how many the model has; 0: not known."""
+
+
+@dataclass
+class Costs:
+    """Seconds per unit of work, as measured, by kind of run: one run of each kind tells about its likes."""
+
+    rates: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By kind, then by run."""
+    sizes: dict[str, float] = field(default_factory=dict)
+    """Parameters, by kind."""
+
+    def add(self, run: str, work: Work, seconds: float) -> None:
+        if work.amount:
+            self.rates.setdefault(work.kind, {})[run] = seconds / work.amount
+            self.sizes[work.kind] = work.parameters
+
+    def estimate(self, work: Work) -> float | None:
+        return self._rate(work.kind) * work.amount if work.kind in self.rates else None
+
+    def guess(self, work: Work) -> float | None:
+        """By models of another size: what they cost for each token and parameter."""
+        rates = [self._rate(kind) / size for kind, size in self.sizes.items() if size]
+        return median(rates) * work.parameters * work.amount if rates and work.parameters else None
+
+    def _rate(self, kind: str) -> float:
+        return median(self.rates[kind].values())
+
+
+def work_of(config: Mapping[str, Any]) -> Work:
+    """Of a run's config as it is written down."""
+    model = {**ModelConfig().model_dump(), **config.get("model", {})}
+    train = {**TrainConfig().model_dump(), **config.get("train", {})}
+    if "pretrained" in model:
+        kind = "{pretrained}x{context}".format(**model) + " LoRA" * bool(model.get("lora"))
+        if train["packing"] == "rows":  # as wide as their examples, whatever the context
+            kind += f" {config.get('data', {}).get('format', {}).get('name')}"
+        source = CATALOGUE.get(str(model["pretrained"]))
+        parameters = source.parameters if source else 0
+    else:
+        kind = "{layers}x{width}x{context}".format(**model)
+        parameters = 12 * model["layers"] * model["width"] ** 2
+    return Work(kind, float(train["steps"] * train["batch_size"] * model["context"]), float(parameters))
