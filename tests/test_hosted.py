@@ -1293,8 +1293,8 @@ def test_options_that_would_be_passed_over_are_refused(tune, server, tmp_path, m
 
 def test_failures_are_refused_before_and_written_after_all_else(server, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for path in ("nowhere/f.jsonl", "."):
-        with pytest.raises(BadInput, match="is a folder, or in a folder that is not there"):
+    for path, says in (("nowhere/f.jsonl", "make the folder nowhere first"), (".", "is a folder: name a file")):
+        with pytest.raises(BadInput, match=says):
             evaluate_hosted("adder-small", base_url=server.url, failures=Path(path), force=True)
     assert not server.paths
     server.answer = lambda prompt: "\ud800 no"  # half a character

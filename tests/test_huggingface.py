@@ -656,6 +656,8 @@ def test_the_command_line_exports_and_imports(made, tmp_path, monkeypatch):
         command("export", "nothing")
     with pytest.raises(BadRun, match="is an exported model, not a run: 'carryon import"):
         command("export", folder)
+    with pytest.raises(BadInput, match="is a run already: 'carryon evaluate"):
+        command("import", run.path)
     assert command("import", folder, "--name", "again").startswith(f"runs/again-{run.config.hash}: ")
     with pytest.raises(BadConfig, match=r"name '\.\./x' cannot name a folder"):
         command("import", folder, "--name", "../x")

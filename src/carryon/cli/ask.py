@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import number
+from .options import check_part, number
 from .train import RUNS
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def ask(
     problem = parse_question(question.replace(" ", "").rstrip("="), config.data.base)
     if problem is None:
         raise BadInput(f"{question!r} is not a problem such as 128+367 or sin(0.5)")
-    if part is not None and part > len(config.mix):
-        raise BadInput(f"--part {part}: {found.path.name} learnt from {len(config.parts)} data sets, counted from 0")
+    check_part(found, "--part", part or 0)
     data = config.parts[part] if part is not None else _data_for(config, problem)
     prompt = make_format(data.format, config.seed).write(problem).prompt
     written, read = answer(found, problem, data, device)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import number
+from .options import check_part, number
 from .train import RUNS
 
 
@@ -58,11 +58,8 @@ def evaluate(
     if example_set and not examples and text_prompt is None:
         raise BadInput(f"--example-set {example_set} goes with --examples or --text-prompt: add one, or leave it out")
     found = find_run(run, runs)
-    last = len(found.config.mix)
-    for option, given in (("--part", part), ("--examples-part", examples_part or 0)):
-        if given > last:
-            learnt = f"from data sets 0 to {last}" if last else "from one data set, 0"
-            raise BadInput(f"{option} {given}: {found.path.name} learnt {learnt}")
+    check_part(found, "--part", part)
+    check_part(found, "--examples-part", examples_part or 0)
     if text_prompt is not None:
         prefix = read_text_prompt(text_prompt, example_set) + prefix
     question = load(

@@ -120,8 +120,10 @@ def evaluate(
 
     if failures is not None and failures.exists() and not force:
         raise PathExists(f"{failures} is already there: choose another path, or pass --force to replace it")
-    if failures is not None and (failures.is_dir() or not failures.parent.is_dir()):
-        raise BadInput(f"--failures {failures}: that is a folder, or in a folder that is not there")
+    if failures is not None and failures.is_dir():
+        raise BadInput(f"--failures {failures} is a folder: name a file to write")
+    if failures is not None and not failures.parent.is_dir():
+        raise BadInput(f"--failures {failures} cannot be written: make the folder {failures.parent} first")
     if split not in ("test", "validation"):
         raise UnknownName("split", split, ("test", "validation"))
     given = {"operation": operation, "base": base, "digits": digits, "format": format, "spaces": spaces, "stop": stop}

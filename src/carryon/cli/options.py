@@ -2,9 +2,12 @@
 
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from ..runs import Run
 
 
 def whole(value: Any) -> int:
@@ -41,3 +44,13 @@ def amount(help: str, least: float | None = None) -> Any:
         return given
 
     return typer.Option(help=help, parser=parse, metavar="X")
+
+
+def check_part(run: "Run", option: str, given: int) -> None:
+    """BadInput unless a run learnt from so many data sets."""
+    from ..errors import BadInput
+
+    last = len(run.config.mix)
+    if not 0 <= given <= last:
+        learnt = f"data sets 0 to {last}" if last else "one data set, number 0"
+        raise BadInput(f"{option} {given} is not there: {run.path.name} learnt from {learnt}")

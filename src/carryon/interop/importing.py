@@ -41,6 +41,8 @@ def import_huggingface(
     if settings is None:
         raise BadInput(f"{folder} is not a folder of Hugging Face's: it has no config.json")
     kind = settings.get("model_type")
+    if kind is None and "train" in settings:
+        raise BadInput(f"{folder} is a run already: 'carryon evaluate {folder}' asks it, 'carryon export' exports it")
     exported = _exported_config(folder, record)
     way_out = f"'carryon pretrained add NAME {folder}' registers it, for runs that train it on or only ask it"
     if exported is not None and isinstance(exported.model, PretrainedConfig):
