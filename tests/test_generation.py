@@ -164,7 +164,8 @@ class Oracle(LanguageModel):
 
     def __init__(self, context):
         super().__init__()
-        self.context, self.numbers_per_token, self.vocab_size = context, 2, TOKENIZER.vocab_size
+        self.context, self.vocab_size = context, TOKENIZER.vocab_size
+        self.numbers_per_token = self.working_numbers_per_token = 2
         self.anything = torch.nn.Parameter(torch.zeros(1))
 
     def _next(self, text):
@@ -212,3 +213,39 @@ def test_a_prompt_that_is_cut_leaves_room_for_the_answer(examples):
 def test_answers_as_long_as_the_context_leave_a_quarter_to_the_prompt():
     completer = Completer(Oracle(32), TOKENIZER, lambda text: text.endswith("\n"), 40, crop=True)
     assert completer(["12+34=46\n" * 3 + "12+3="]) == ["15\n"]
+
+
+class Crowded(Oracle):
+    """Has memory for so many rows and no more."""
+
+    def __init__(self, context, room):
+        super().__init__(context)
+        self.room, self.tried = room, []
+
+    def first_scores(self, tokens_BT, lengths_B, cache):
+        self.tried.append(len(tokens_BT))
+        if len(tokens_BT) > self.room:
+            raise torch.OutOfMemoryError("there is none")
+        return super().first_scores(tokens_BT, lengths_B, cache)
+
+
+def test_rows_that_memory_has_no_room_for_are_asked_in_smaller_batches():
+    model = Crowded(30, room=3)
+    prompts = [f"{a}+{a}=" for a in range(10, 20)]
+    completer = Completer(model, TOKENIZER, lambda text: text.endswith("\n"), 6)
+    assert completer(prompts) == [f"{2 * a}\n" for a in range(10, 20)]
+    assert model.tried == [10, 5, 2, 2, 2, 2, 2]
+    with pytest.raises(torch.OutOfMemoryError):  # one row is the least there is
+        Completer(Crowded(30, room=0), TOKENIZER, ended, 6)(prompts)
+
+
+def test_the_longer_the_prompts_the_fewer_rows_are_read_at_once():
+    """Reading a prompt takes memory for all of its tokens, however short the answer: both count, and stay in bounds."""
+    width, precision = 384, 4
+    model = Decoder(ModelConfig(layers=6, heads=6, width=width, context=1024, dropout=0.0), TOKENIZER.vocab_size)
+    completer = Completer(model, TOKENIZER, ended, 6, batch_size=10**9)
+    for length in (10, 100, 1_000):
+        rows = completer._rows_that_fit(length)
+        kept = 2 * 6 * width * (length + 6) * precision
+        in_one_layer = (4 + 4 + 3 + 1 + 1) * width * length * precision  # up, bent, queries to values, in, out
+        assert 0.25 * 2**28 < rows * (kept + in_one_layer) < 2**28

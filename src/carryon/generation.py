@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .data import make_rows
-from .devices import free_bytes
+from .devices import free_bytes, is_out_of_memory
 from .errors import BadConfig
 from .formats import Texts
 from .model import LanguageModel
@@ -110,7 +110,8 @@ class Completer:
         drafts = []
         start = 0
         # Every token is given scores at once, of large vocabularies more than all else takes.
-        at_once = min(16 * self.batch_size, self._cache_bytes // (8 * self.model.vocab_size))
+        token_bytes = 8 * self.model.vocab_size + self.model.working_numbers_per_token * self._bytes_per_number
+        at_once = min(16 * self.batch_size, self._cache_bytes // token_bytes)
         while start < len(order):
             longest = int(lengths[order[min(start + self.batch_size, len(order)) - 1]])
             chunk = order[start : start + max(1, min(self.batch_size, at_once // longest))]
@@ -131,12 +132,25 @@ class Completer:
         start = 0
         while start < len(order):
             rows = order[start : start + self._rows_that_fit(len(encoded[order[-1]]))]
-            for index, text in zip(
-                rows, self._generate([encoded[i] for i in rows], [prompts[i] for i in rows]), strict=True
-            ):
+            texts = self._try_to_generate([encoded[i] for i in rows], [prompts[i] for i in rows])
+            if texts is None:
+                self.batch_size = len(rows) // 2
+                continue
+            for index, text in zip(rows, texts, strict=True):
                 completions[index] = text
             start += len(rows)
         return completions
+
+    def _try_to_generate(self, prompts: list[Any], texts: list[str]) -> list[str] | None:
+        """None: there is no memory for so many rows at once. Others may have taken what was free a moment ago."""
+        try:
+            return self._generate(prompts, texts)
+        except Exception as error:
+            if len(prompts) == 1 or not is_out_of_memory(error):
+                raise
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        return None
 
     def _fit(self, ids: Any, prompt: str) -> Any:
         """A prompt with room behind it for at least one token; where prompts are cut, for a whole answer."""
@@ -155,10 +169,16 @@ class Completer:
         """What is left of a prompt that is cut. Where answers take nearly all of the context, still a quarter of it."""
         return max(1, self.model.context - self.max_new_tokens, self.model.context // 4)
 
+    @property
+    def _bytes_per_number(self) -> int:
+        return self.model.bytes_per_number or (2 if self.precision != torch.float32 else 4)
+
     def _rows_that_fit(self, prompt_length: int) -> int:
         length = min(self.model.context, prompt_length + self.max_new_tokens)
-        each = self.model.bytes_per_number or (2 if self.precision != torch.float32 else 4)
+        each = self._bytes_per_number
         row_bytes = self.model.numbers_per_token * length * each
+        # A prompt is read at once, all of its tokens in one layer, and then only its last is given scores.
+        row_bytes += self.model.working_numbers_per_token * prompt_length * each
         row_bytes += 8 * self.model.vocab_size
         return max(1, min(self.batch_size, self._cache_bytes // row_bytes))
 

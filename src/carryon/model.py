@@ -31,6 +31,8 @@ class LanguageModel(nn.Module, ABC):
     """What a cache keeps of a token …"""
     bytes_per_number: int | None = None
     """… and in how many bytes each; None: in those of the precision it computes in."""
+    working_numbers_per_token: int
+    """What a layer needs beside while it reads a token, about."""
 
     @property
     @abstractmethod
@@ -182,6 +184,8 @@ class Decoder(LanguageModel):
         super().__init__()
         self.config, self.vocab_size = config, vocab_size
         self.context, self.numbers_per_token = config.context, 2 * config.layers * config.width
+        # Four widths inside the block before and after its bend, three to attend, the rest in float32.
+        self.working_numbers_per_token = 16 * config.width
         self.embedding = nn.Embedding(vocab_size, config.width)
         self.position = POSITIONS[config.position](config)
         self.dropout = nn.Dropout(config.dropout)

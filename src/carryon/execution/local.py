@@ -36,7 +36,8 @@ def run_local(
     A worker that dies takes its task with it, not the others: another takes its place. `sharing`: the jobs take turns
     on one GPU, so that a run has cost its part of the time it took.
     """
-    pool = _Pool(root, device, compile, max(1, (os.cpu_count() or 1) // jobs), deadline)
+    part = 1 / jobs if sharing else 1.0
+    pool = _Pool(root, device, compile, max(1, (os.cpu_count() or 1) // jobs), deadline, part)
     waiting = order_tasks(tasks)
     keys = {task.key for task in waiting}
     done: set[str] = set()
@@ -74,10 +75,12 @@ def run_local(
 
 
 class _Worker:
-    def __init__(self, root: Path, device: str, compile: str, threads: int, deadline: float | None) -> None:
+    def __init__(
+        self, root: Path, device: str, compile: str, threads: int, deadline: float | None, part: float
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, root, device, compile, deadline), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, root, device, compile, deadline, part), daemon=True)
         # Read by OpenMP when torch is loaded: too late once the worker runs.
         before = os.environ.get("OMP_NUM_THREADS")
         os.environ["OMP_NUM_THREADS"] = str(threads)
@@ -151,14 +154,14 @@ class _Pool:
                 worker.process.kill()
 
 
-def _serve(connection: Connection, root: Path, device: str, compile: str, deadline: float | None) -> None:
+def _serve(connection: Connection, root: Path, device: str, compile: str, deadline: float | None, part: float) -> None:
     """What a worker does: take a task, carry it out, send the outcome, until the other side goes away."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     stop = (lambda: time.time() > deadline) if deadline is not None else None
     try:
         while True:
-            connection.send(perform(connection.recv(), root, device, compile, stop))
+            connection.send(perform(connection.recv(), root, device, compile, stop, part))
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         return
 

@@ -48,9 +48,10 @@ def run_on_ray(
     with _cluster(address) as ray:
         _check_room(ray.nodes(), gpus)
         work = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES, retry_exceptions=False)(_work)
+        part = gpus if 0 < gpus < 1 else 1.0
         promises: dict[str | None, Any] = {}
         for task in ordered:
-            promise = work.remote(promises.get(task.parent), task, root.absolute(), device, compile, deadline)
+            promise = work.remote(promises.get(task.parent), task, root.absolute(), device, compile, deadline, part)
             promises[task.key] = promise
             pending[promise] = task
         try:
@@ -142,14 +143,14 @@ def _call_back(ray: Any, promises: list[Any]) -> None:
 
 
 def _work(
-    before: Outcome | None, task: Task, root: Path, device: str, compile: str, deadline: float | None
+    before: Outcome | None, task: Task, root: Path, device: str, compile: str, deadline: float | None, part: float
 ) -> Outcome | None:
     """`before` is what came of its parent, for which Ray has waited."""
     if before is not None and before.error:
         return _orphan(task)
     if before is not None and before.interrupted:
         return None
-    return perform_in_time(task, root, device, compile, deadline)
+    return perform_in_time(task, root, device, compile, deadline, part)
 
 
 def _orphan(task: Task) -> Outcome:

@@ -18,13 +18,23 @@ LOCK_SECONDS = 60.0
 """For a worker that was given up, but still holds its run."""
 
 
-def perform(task: Task, root: Path, device: str = "auto", compile: str = "auto", stop: Stop | None = None) -> Outcome:
-    """Never raises: a task that fails says why, and the others go on."""
+def perform(
+    task: Task,
+    root: Path,
+    device: str = "auto",
+    compile: str = "auto",
+    stop: Stop | None = None,
+    part: float = 1.0,
+) -> Outcome:
+    """Never raises: a task that fails says why, and the others go on. `part`: of a GPU shared with others."""
+    from ..devices import keep_to_part, pick_device
     from ..training import Interrupted
 
     started = time.monotonic()
     try:
         if isinstance(task.run, RunConfig):
+            if part < 1:
+                keep_to_part(pick_device(device), part)
             return _train(task, task.run, root, device, compile, stop)
         answer = _complete(task.run) if isinstance(task.run, CompletionConfig) else _enumerate(task.run)
         return Outcome(task.key, {"trials": answer}, time.monotonic() - started, "cpu", commit())
@@ -38,13 +48,16 @@ def perform(task: Task, root: Path, device: str = "auto", compile: str = "auto",
         return Outcome(task.key, error=text, seconds=time.monotonic() - started)
 
 
-def perform_in_time(task: Task, root: Path, device: str, compile: str, deadline: float | None) -> Outcome | None:
+def perform_in_time(
+    task: Task, root: Path, device: str, compile: str, deadline: float | None, part: float = 1.0
+) -> Outcome | None:
     """Perform a task that has waited in a queue and may have been begun before. None: it is too late to begin."""
     if deadline is not None and time.time() > deadline:
         return None
     if isinstance(task.run, RunConfig):
         _wait_until_free(Run(root / task.run.folder, task.run))
-    return perform(task, root, device, compile, (lambda: time.time() > deadline) if deadline is not None else None)
+    stop = (lambda: time.time() > deadline) if deadline is not None else None
+    return perform(task, root, device, compile, stop, part)
 
 
 def _wait_until_free(run: Run) -> None:

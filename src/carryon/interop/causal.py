@@ -33,6 +33,7 @@ class CausalModel(LanguageModel):
         head = getattr(sizes, "head_dim", None) or sizes.hidden_size // heads
         self.vocab_size = inner.get_output_embeddings().weight.shape[0]
         self.numbers_per_token = 2 * sizes.num_hidden_layers * kv_heads * head
+        self.working_numbers_per_token = 16 * sizes.hidden_size
         # Rotary positions are turned in float32, and what comes of it is kept as it is.
         self.bytes_per_number = 4
         self._scores_few = "logits_to_keep" in inspect.signature(inner.forward).parameters
