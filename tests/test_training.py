@@ -17,13 +17,16 @@ from safetensors.numpy import load_file
 
 import carryon
 from carryon.config import RunConfig, load
+from carryon.data import Windows
 from carryon.errors import BadConfig, BadRun, RunMismatch, Unsupported
 from carryon.model import Decoder, run_block
 from carryon.recipes import RECIPES, load_recipe
 from carryon.runs import Run, find_run
 from carryon.training import load_model, train
+from carryon.training.feeds import StreamFeed
 from carryon.training.progress import Progress
 from carryon.training.stepper import block_in, lr_at
+from carryon.training.team import Team
 
 torch.set_num_threads(1)
 
@@ -474,3 +477,15 @@ def test_running_out_of_memory_says_what_to_lower(tmp_path, setting, says):
     assert done.stderr.splitlines()[-1].startswith("carryon: ")
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_large_ids_lie_on_the_device_as_a_kind_every_device_can_pick_from():
+    """CUDA cannot index uint16, which byte pairs are encoded in; the CPU can, so the kind is looked at."""
+    tokens = np.random.default_rng(0).integers(0, 50_000, 1_000).astype(np.uint16)
+    windows = Windows(tokens, context=20, batch_size=4, seed=1)
+    feed = StreamFeed(windows, 20, 4, Team(torch.device("cpu")))
+    assert feed._tokens.dtype == torch.int32
+    inputs, targets, _ = feed.batch(3)
+    expected = windows.batch(3)
+    assert (inputs.numpy() == expected[0]).all()
+    assert (targets.numpy() == expected[1]).all()

@@ -53,7 +53,7 @@ def free_bytes(device: torch.device) -> int:
     """Memory that is still to be had on a GPU; what torch holds without using it counts as free."""
     free, total = torch.cuda.mem_get_info(device)
     used = torch.cuda.memory_allocated(device)
-    ours = total * torch.cuda.get_per_process_memory_fraction(device)
+    ours = total * torch.cuda.get_per_process_memory_fraction(_number(device))
     return int(min(free + torch.cuda.memory_reserved(device), ours) - used)
 
 
@@ -61,7 +61,12 @@ def keep_to_part(device: torch.device, part: float) -> None:
     """Leave the rest of a GPU's memory to the processes it is shared with: what is free now, they may take next."""
     if device.type == "cuda":
         # A twentieth is for what each process holds beside torch's tensors.
-        torch.cuda.set_per_process_memory_fraction(0.95 * part, device)
+        torch.cuda.set_per_process_memory_fraction(0.95 * part, _number(device))
+
+
+def _number(device: torch.device) -> int:
+    """Some functions of torch do not know that "cuda" alone is the current GPU."""
+    return torch.cuda.current_device() if device.index is None else device.index
 
 
 def is_out_of_memory(error: BaseException) -> bool:

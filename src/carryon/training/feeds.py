@@ -46,7 +46,7 @@ class StreamFeed:
 
     def __init__(self, windows: Windows, context: int, batch_size: int, team: Team) -> None:
         self._windows, self._team = windows, team
-        self._tokens = torch.from_numpy(np.array(windows.tokens)).to(team.device)
+        self._tokens = _lay(np.array(windows.tokens), team)
         self._offsets_1T = torch.arange(context + 1, device=team.device).unsqueeze(0)
         self._rows = _share(batch_size, team)
         self._block = -1
@@ -71,7 +71,7 @@ class RowFeed:
     def __init__(self, examples: Sequence[Example], tokenizer: Tokenizer, config: RunConfig, team: Team) -> None:
         rows = make_rows(examples, tokenizer, loss=config.train.loss)
         _check_context(rows.tokens_BT.shape[1] - 1, config.model)
-        self._tokens_NT = torch.from_numpy(rows.tokens_BT).to(team.device)
+        self._tokens_NT = _lay(rows.tokens_BT, team)
         self._mask_NT = torch.from_numpy(rows.mask_BT).to(team.device)
         self._source = Repeated(examples, config.seed)
         self._batch_size, self._team = config.train.batch_size, team
@@ -151,6 +151,11 @@ def _stream(config: RunConfig, parts: Sequence[Dataset], tokenizer: Tokenizer) -
 def _check_context(longest: int, model: ModelConfig | PretrainedConfig) -> None:
     if longest > model.context:
         raise BadConfig(f"examples of {longest} tokens do not fit model.context {model.context}: set it to {longest}")
+
+
+def _lay(ids: Ids, team: Team) -> Tensor:
+    """Ids on the device, ready to be picked from: CUDA picks from no kind without a sign but bytes."""
+    return torch.from_numpy(ids if ids.dtype == np.uint8 else ids.astype(np.int32)).to(team.device)
 
 
 def _share(batch_size: int, team: Team) -> slice:
