@@ -15,8 +15,10 @@ from carryon.evaluation import (
     exemplar_pairs,
     exemplars,
     first_wrong_line,
+    make_sheets,
     percent,
     read_problems,
+    score,
     slices_of,
     wilson,
 )
@@ -92,6 +94,15 @@ def test_failures_say_what_was_written():
         "prompt": "$128+367=",
         "completion": "595$",
     }
+
+
+@pytest.mark.parametrize("prefix", ["", {"set 0": "1+1=2\n", "set 1": "2+2=4\n"}])
+def test_a_failure_says_after_which_prefix_it_was_written(prefix):
+    dataset = data(num_test=5)
+    sheets = make_sheets(dataset.problems("test"), dataset.format)
+    report = score(sheets, lambda prompts: ["?"] * len(prompts), prefix=prefix, slices=slices_of(dataset))
+    expected = [None] * 5 if not prefix else ["set 0"] * 5 + ["set 1"] * 5
+    assert [failure.get("after") for failure in report.failures] == expected
 
 
 def test_a_prefix_stands_in_front_of_every_prompt():

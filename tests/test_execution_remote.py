@@ -329,6 +329,20 @@ def test_a_run_that_a_lost_worker_still_holds_is_waited_for(tmp_path):
     assert run.is_done
 
 
+def test_time_that_is_up_between_two_questions_stops_there_and_loses_no_answer(tmp_path):
+    second = QUESTION.model_copy(update={"limit": 3})
+    task = Task(tiny("asked"), (QUESTION, second))
+    run = Run.start(tmp_path, task.run)
+    answered_once = lambda: run.read_evaluation(QUESTION.hash) is not None  # noqa: E731
+    stopped = perform(task, tmp_path, "cpu", stop=answered_once)
+    assert stopped.interrupted
+    assert run.is_done
+    assert run.read_evaluation(second.hash) is None
+    done = perform(task, tmp_path, "cpu")
+    assert done.answers[QUESTION.hash] == run.read_evaluation(QUESTION.hash)
+    assert done.answers[second.hash]["count"] == 3
+
+
 def test_without_ray_it_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtra, match=r"^running on ray needs it: pip install 'carryon\[ray\]'$"):

@@ -125,8 +125,8 @@ def _count(
     report.unreadable += sum(answer is None for _, _, answer in written.values())
     for kind, labels in sheet.labels():
         report.add(kind, labels, right)
-    for name, inside in (slices(sheet.problems) if slices else {}).items():
-        report.add_counts("slice", name, int((right & inside).sum()), int(inside.sum()))
+    for part, inside in (slices(sheet.problems) if slices else {}).items():
+        report.add_counts("slice", part, int((right & inside).sum()), int(inside.sum()))
     if isinstance(sheet.problems[0].operation, DecimalFunction):
         _add_tolerances(report, sheet, written)
     else:

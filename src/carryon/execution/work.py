@@ -76,7 +76,7 @@ def _train(task: Task, config: RunConfig, root: Path, device: str, compile: str,
     from ..data import make_dataset
     from ..devices import pick_precision
     from ..runs import find_run
-    from ..training import load_model, make_exam, train
+    from ..training import Interrupted, load_model, make_exam, train
 
     parent = find_run(config.parent, root) if config.parent else None
     run = Run.start(root, config)
@@ -92,6 +92,8 @@ def _train(task: Task, config: RunConfig, root: Path, device: str, compile: str,
         precision = pick_precision("auto", next(model.parameters()).device)
         parts = [make_dataset(data, config.seed) for data in config.parts]
         for question in missing:
+            if stop is not None and stop():
+                raise Interrupted("what was answered so far is kept")
             began = time.monotonic()
             answer, _ = make_exam(question, parts, model, tokenizer, precision, text=config.text).ask()
             answer |= {"config": question.model_dump(mode="json"), "seconds": round(time.monotonic() - began, 3)}
