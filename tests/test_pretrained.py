@@ -443,6 +443,34 @@ def test_greedy_completions_are_those_of_transformers(names_of, folders, kind):
     assert Completer(model, tokenizer, ended, 60)(PROMPTS) == cut
 
 
+@pytest.mark.parametrize("low", [False, True], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("room", [30, 3])
+def test_reading_a_cache_once_gives_the_scores_of_the_library(tmp_path, low, room):
+    """Heads that share keys, rows of unlike length, more tokens than there was room for, rows that leave."""
+    shared = {"num_attention_heads": 6, "num_key_value_heads": 2, "hidden_size": 48, "intermediate_size": 32}
+    config = transformers.LlamaConfig(**shared, num_hidden_layers=2, vocab_size=300)
+    folder = make_folder(tmp_path / "shared", config)
+    model = load_causal(PretrainedConfig(pretrained=add_pretrained("shared", folder).name, context=40)).eval()
+    assert model.inner.config._attn_implementation == "carryon"
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="sdpa").eval()
+    rows_BS = torch.randint(0, 300, (3, 30), generator=torch.Generator().manual_seed(0))
+    lengths_B = torch.tensor([9, 4, 7])
+    cache = model.new_cache(3, room, rows_BS.device, torch.float32)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=low):
+        scores_BV = model.first_scores(rows_BS[:, :9], lengths_B, cache)
+        for step in range(12):
+            for row in range(len(rows_BS)):
+                expected_V = theirs(rows_BS[row, : int(lengths_B[row]) + step][None]).logits[0, -1]
+                apart = (scores_BV[row].float() - expected_V.float()).abs().max()
+                assert apart < (0.05 if low else 1e-4) * expected_V.abs().max()
+            scores_BV = model.next_scores(rows_BS, lengths_B + step, cache)
+            if step == 5:
+                keep = torch.tensor([2, 0])
+                rows_BS, lengths_B, scores_BV = rows_BS[keep], lengths_B[keep], scores_BV[keep]
+                cache.keep(keep)
+    assert cache.past.layers[0].keys.dtype == (torch.bfloat16 if low else torch.float32)
+
+
 @pytest.mark.parametrize(
     ("config", "says"),
     [

@@ -18,6 +18,7 @@ from ..config import LoraConfig, PretrainedConfig
 from ..errors import BadConfig, BadInput, CarryonError, MissingExtra, Unsupported
 from ..model import LanguageModel
 from ..pretrained import find_pretrained
+from .attending import make_past, read_caches_once
 from .library import library, quiet
 
 
@@ -34,8 +35,6 @@ class CausalModel(LanguageModel):
         self.vocab_size = inner.get_output_embeddings().weight.shape[0]
         self.numbers_per_token = 2 * sizes.num_hidden_layers * kv_heads * head
         self.working_numbers_per_token = 16 * sizes.hidden_size
-        # Rotary positions are turned in float32, and what comes of it is kept as it is.
-        self.bytes_per_number = 4
         self._scores_few = "logits_to_keep" in inspect.signature(inner.forward).parameters
 
     @property
@@ -69,7 +68,7 @@ class CausalModel(LanguageModel):
         return F.cross_entropy(logits_BCV.flatten(0, 1).float(), targets_BC.flatten(), reduction="sum")
 
     def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> "CausalCache":
-        return CausalCache()
+        return CausalCache(length)
 
     def first_scores(self, tokens_BT: Tensor, lengths_B: Tensor, cache: "CausalCache") -> Tensor:
         rows_B = torch.arange(len(tokens_BT), device=tokens_BT.device)
@@ -105,8 +104,8 @@ class CausalCache:
 
     mask_BS: Tensor
 
-    def __init__(self) -> None:
-        self.past = library().DynamicCache()
+    def __init__(self, length: int) -> None:
+        self.past = make_past(length)
 
     def keep(self, rows: Tensor) -> None:
         """Drop all rows but these."""
@@ -146,6 +145,7 @@ def load_causal(config: PretrainedConfig, *, trains: bool = True) -> CausalModel
         except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise Unsupported(f"transformers cannot load {folder} as a causal model: {reason[:200]}") from None
+        read_caches_once(inner)
         model = _checked(inner, config)
     if config.lora is not None:
         _add_adapter(inner, config.lora)
