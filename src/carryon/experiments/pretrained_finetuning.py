@@ -1,13 +1,14 @@
 """What does fine-tuning on 1,000 examples give a model that has read before?
 
 The paper (tabs gpt3_addition, gpt3_subtraction, gpt3_sine_sqrt): Davinci, Curie and Ada, fine-tuned by their maker on
-1,000 examples for four epochs, loss on the completion alone, in four formats with spaces between digits; 1,000
-problems asked bare, before and after. No code was released, and the models are gone. Ours: the same strings, examples,
-epochs and loss with two models that come inside packages: SmolLM2-135M-Instruct, widened from 4 bits, so not quite the
+1,000 examples for four epochs, loss on the completion alone, in four formats with spaces between digits; 1,000 problems
+asked bare, before and after. No code was released, and the models are gone. Ours: the same strings, examples, epochs
+and loss with two models that come inside packages: SmolLM2-135M-Instruct, widened from 4 bits, so not quite the
 published weights, and stories15M, which has read children's stories only. Eight examples a step, one learning rate for
-each model, and one for LoRA. Beside: after three examples, before and after fine-tuning (stories15M reads 256 tokens:
-three detailed examples are too many, and some of three simplified ones are cut); LoRA; the same model from random
-weights, for the same four epochs; and NanoGPT from scratch on as many sums, for as long as it needs.
+each model, and one for LoRA, checked on addition's validation set. Beside: after three examples, before and after
+fine-tuning (stories15M reads 256 tokens: three detailed examples are too many, and some of three simplified ones are
+cut); LoRA; the same model from random weights, for the same four epochs; and NanoGPT from scratch on as many sums, for
+as long as it needs.
 """
 
 from collections.abc import Mapping
