@@ -13,9 +13,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from carryon.config import CompletionConfig, EvaluationConfig, RunConfig
-from carryon.execution import Outcome, Task, order_tasks
+from carryon.errors import OutOfMemory
+from carryon.execution import Outcome, Task, order_tasks, perform
 from carryon.execution.local import run_local
 from carryon.experiments import EXPERIMENTS, experiment
 from carryon.experiments.base import Case
@@ -273,6 +275,41 @@ def test_what_fails_is_said_at_the_end_and_the_others_go_on(tmp_path):
     assert "there is no run '0123456789'" in outcomes[bad.key].error
     assert outcomes[good.key].error is None
     assert outcomes[good.key].answers[EvaluationConfig(limit=5).hash]["count"] == 5
+
+
+def test_a_reason_that_many_runs_share_is_said_once_and_leaves_no_folder(tmp_path):
+    """The text is not here: nothing is trained."""
+    environment = ENVIRONMENT | {"CARRYON_TEXT": str(tmp_path / "none")}
+    command = [sys.executable, "-m", "carryon", "reproduce", "text_free_prompts", "--tier", "fast", "--jobs", "2"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    summary = done.stderr.partition("21 runs failed:\n")[2].splitlines()
+    assert len(summary) == 1
+    assert ", and 20 more: " in summary[0]
+    assert "carryon text get" in summary[0]
+    assert not list((tmp_path / "runs").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OutOfMemory("a batch does not fit"), "a batch does not fit"),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried 9 GiB.\nof 140"),
+            "memory ran out: CUDA out of memory. Tried 9",
+        ),
+    ],
+)
+def test_a_job_that_had_a_part_of_the_memory_says_so(monkeypatch, tmp_path, error, says):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr("carryon.training.train", fail)
+    task = Task(experiment("plain_vs_reverse").cases("smoke")[0].run)
+    assert perform(task, tmp_path, "cpu").error.startswith(says)
+    shared = perform(task, tmp_path, "cpu", part=0.25).error
+    assert shared.startswith(says)
+    assert shared.endswith("; each job has 25% of the GPU: fewer --jobs leave it more")
 
 
 def test_children_of_a_failed_parent_are_not_tried(tmp_path):

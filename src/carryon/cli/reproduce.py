@@ -80,11 +80,16 @@ def reproduce(
     print(f"all done: 'carryon report {' '.join(names)} --tier {tier}' shows it")
 
 
-def _say_what_failed(failed: list[str]) -> None:
+def _say_what_failed(failed: list[tuple[str, str]]) -> None:
+    """Runs and why; what many have in common is said once."""
+    names_by_reason: dict[str, list[str]] = {}
+    for name, reason in failed:
+        names_by_reason.setdefault(reason, []).append(name)
     if failed:
         print(f"carryon: {len(failed)} runs failed:", file=sys.stderr)
-        for line in failed:
-            print(f"  {line}", file=sys.stderr)
+    for reason, (first, *others) in names_by_reason.items():
+        more = f", and {len(others)} more" if others else ""
+        print(f"  {first}{more}: {reason}", file=sys.stderr)
 
 
 def _probe(chosen: list[Any], tier: str, steps: int, *how: Any) -> None:
@@ -114,15 +119,15 @@ def _carry_out(
     budget: float | None,
     gpus: float,
     address: str | None,
-) -> tuple[list[str], list["Task"]]:
-    """What failed, in words, and what was not begun."""
+) -> tuple[list[tuple[str, str]], list["Task"]]:
+    """What failed and why, and what was not begun."""
     screen = Overview(plan)
-    failed: list[str] = []
+    failed: list[tuple[str, str]] = []
     stopped: list[Task] = []
 
     def tell(task: "Task", outcome: "Outcome") -> None:
         if outcome.error is not None:
-            failed.append(f"{plan.name_of(task)}, seed {task.run.seed}: {outcome.error}")
+            failed.append((f"{plan.name_of(task)}, seed {task.run.seed}", outcome.error))
         elif outcome.interrupted:
             stopped.append(task)
         else:

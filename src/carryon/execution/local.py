@@ -36,9 +36,10 @@ def run_local(
     A worker that dies takes its task with it, not the others: another takes its place. `sharing`: the jobs take turns
     on one GPU, so that a run has cost its part of the time it took.
     """
+    waiting = order_tasks(tasks)
+    jobs = max(1, min(jobs, len(waiting)))
     part = 1 / jobs if sharing else 1.0
     pool = _Pool(root, device, compile, max(1, (os.cpu_count() or 1) // jobs), deadline, part)
-    waiting = order_tasks(tasks)
     keys = {task.key for task in waiting}
     done: set[str] = set()
     failed: set[str] = set()
@@ -138,6 +139,8 @@ class _Pool:
                 worker.process.join(5)
                 code = worker.process.exitcode
                 why = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with {code}"
+                if code == -signal.SIGKILL:
+                    why += ", which is what a system does that runs out of memory: fewer --jobs leave each more"
                 outcome = Outcome(task.key, error=f"the worker {why}", seconds=time.monotonic() - began)
             outcomes.append((task, outcome, min(1.0, part)))
         return outcomes

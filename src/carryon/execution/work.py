@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import CompletionConfig, EnumerationConfig, RunConfig
-from ..errors import CarryonError, RunMismatch
+from ..errors import CarryonError, OutOfMemory, RunMismatch
 from ..origin import commit
 from ..runs import Run
 from .tasks import Outcome, Task
@@ -40,12 +40,22 @@ def perform(
         return Outcome(task.key, {"trials": answer}, time.monotonic() - started, "cpu", commit())
     except Interrupted:
         return Outcome(task.key, interrupted=True, seconds=time.monotonic() - started)
-    except CarryonError as error:
-        return Outcome(task.key, error=str(error), seconds=time.monotonic() - started)
     except Exception as error:
+        return Outcome(task.key, error=_words(error, part), seconds=time.monotonic() - started)
+
+
+def _words(error: Exception, part: float) -> str:
+    from ..devices import is_out_of_memory
+
+    text = str(error)
+    if is_out_of_memory(error):
+        text = f"memory ran out: {text.splitlines()[0][:100]}"
+    elif not isinstance(error, CarryonError):
         where = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-        return Outcome(task.key, error=text, seconds=time.monotonic() - started)
+        text = f"{type(error).__name__}: {text} ({Path(where.filename).name}:{where.lineno})"
+    if part < 1 and (isinstance(error, OutOfMemory) or is_out_of_memory(error)):
+        text += f"; each job has {part:.0%} of the GPU: fewer --jobs leave it more"
+    return text
 
 
 def perform_in_time(
@@ -79,7 +89,7 @@ def _train(task: Task, config: RunConfig, root: Path, device: str, compile: str,
     from ..training import Interrupted, load_model, make_exam, train
 
     parent = find_run(config.parent, root) if config.parent else None
-    run = Run.start(root, config)
+    run = Run(root / config.folder, config)
     if run.is_done and not {question.column for question in config.watch} <= _columns(run):
         run.start_again()  # it was trained when nobody wanted to watch this
     run = train(config, root, device=device, compile=compile, parent=parent, stop=stop)
