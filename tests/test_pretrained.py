@@ -13,6 +13,7 @@ import struct
 import sys
 import tarfile
 import zipfile
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from carryon.errors import BadConfig, BadInput, CarryonError, MissingExtra, Path
 from carryon.formats import FORMATS, Texts
 from carryon.generation import Completer
 from carryon.interop import tuned
+from carryon.interop.attending import _attend
 from carryon.interop.causal import CausalModel, load_causal
 from carryon.interop.importing import import_huggingface
 from carryon.interop.tuned import save_tuned
@@ -469,6 +471,24 @@ def test_reading_a_cache_once_gives_the_scores_of_the_library(tmp_path, low, roo
                 rows_BS, lengths_B, scores_BV = rows_BS[keep], lengths_B[keep], scores_BV[keep]
                 cache.keep(keep)
     assert cache.past.layers[0].keys.dtype == (torch.bfloat16 if low else torch.float32)
+
+
+@pytest.mark.parametrize("kind", ["none", "boolean", "added"])
+def test_one_token_attends_as_the_library_has_it(kind):
+    """Also where a model's mask is not which places count, but what is added to their scores."""
+    made = torch.Generator().manual_seed(0)
+    query_BHTK, key_BJSK, value_BJSK = (
+        torch.randn(3, heads, tokens, 8, generator=made) for heads, tokens in ((6, 1), (2, 11), (2, 11))
+    )
+    added_B11S = torch.randn(3, 1, 1, 11, generator=made)
+    mask = {"none": None, "boolean": added_B11S > 0, "added": added_B11S}[kind]
+    module = SimpleNamespace(num_key_value_groups=3, is_causal=True)
+    ours, theirs = (
+        forward(module, query_BHTK, key_BJSK, value_BJSK, mask, scaling=0.3)[0]
+        for forward in (torch.no_grad()(_attend), transformers.AttentionInterface()["sdpa"])
+    )
+    assert ours.shape == theirs.shape
+    assert torch.allclose(ours, theirs, atol=1e-6)
 
 
 @pytest.mark.parametrize(

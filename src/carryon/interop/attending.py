@@ -92,7 +92,11 @@ def _attend(
 ) -> tuple[Tensor, Any]:
     """The library's function for torch's attention, and a short way where each row asks for one token."""
     B, H, T, K = query_BHTK.shape
-    if T > 1 or torch.is_grad_enabled() or more.get("position_bias") is not None:
+    asks_for_one = T == 1 and not torch.is_grad_enabled()
+    has_bias = more.get("position_bias") is not None or (
+        attention_mask is not None and attention_mask.is_floating_point()
+    )
+    if not asks_for_one or has_bias:
         forward = library().AttentionInterface()["sdpa"]
         found: tuple[Tensor, Any] = forward(
             module, query_BHTK, key_BJSK, value_BJSK, attention_mask, dropout=dropout, scaling=scaling, **more
