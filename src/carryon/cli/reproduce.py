@@ -28,7 +28,11 @@ def reproduce(
     budget: Annotated[str | None, typer.Option(help="Stop in time: 90s, 25m, 2h.")] = None,
     on: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
     jobs: Annotated[
-        int | None, number("Runs at the same time; as many as cores, one on a GPU, if left out.", 1)
+        int | None,
+        number(
+            "Runs at the same time, which share a GPU's memory; as many as cores, one on a GPU, if left out.",
+            1,
+        ),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     compile: Annotated[str, typer.Option(help="auto, on or off.")] = "auto",
