@@ -29,10 +29,7 @@ def reproduce(
     on: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
     jobs: Annotated[
         int | None,
-        number(
-            "Runs at the same time, which share a GPU's memory; as many as cores, one on a GPU, if left out.",
-            1,
-        ),
+        number("Runs at the same time, which share a GPU's memory; as many as cores, one on a GPU, if left out.", 1),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     compile: Annotated[str, typer.Option(help="auto, on or off.")] = "auto",

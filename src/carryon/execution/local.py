@@ -140,7 +140,7 @@ class _Pool:
                 code = worker.process.exitcode
                 why = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with {code}"
                 if code == -signal.SIGKILL:
-                    why += ", which is what a system does that runs out of memory: fewer --jobs leave each more"
+                    why += " (out of memory? fewer --jobs leave each more)"
                 outcome = Outcome(task.key, error=f"the worker {why}", seconds=time.monotonic() - began)
             outcomes.append((task, outcome, min(1.0, part)))
         return outcomes
