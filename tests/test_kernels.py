@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from carryon.config import ModelConfig
 from carryon.model import Decoder
+from carryon.model import cross_entropy as plain_cross_entropy
 
 if find_spec("triton") is None:
     pytest.skip("Triton is not installed here (it comes for Linux only)", allow_module_level=True)
@@ -22,6 +23,7 @@ if not ON_GPU:
     os.environ["TRITON_INTERPRET"] = "1"
 from carryon.fused.add_norm import add_norm  # noqa: E402
 from carryon.fused.attention import attend  # noqa: E402
+from carryon.fused.cross_entropy import cross_entropy  # noqa: E402
 from carryon.fused.gelu import gelu  # noqa: E402
 from carryon.fused.loss import FusedLoss, look_up  # noqa: E402
 
@@ -146,6 +148,46 @@ def test_gelu_far_from_zero():
     assert torch.autograd.grad(out.sum(), x)[0].tolist() == [0.0, 0.0, 1.0, 1.0]
 
 
+@pytest.mark.parametrize(("rows", "vocabulary"), [(37, 14), (5, 128), (3, 4097), (2, 9000), (1, 1)])
+def test_cross_entropy(rows, vocabulary):
+    logits = torch.randn(rows, vocabulary, device=DEVICE).mul_(20).requires_grad_()
+    targets = torch.randint(0, vocabulary, (rows,), device=DEVICE)
+    targets[::3] = -100
+    weight = torch.tensor(0.01, device=DEVICE)
+    given, expected = cross_entropy(logits, targets), plain_cross_entropy(logits, targets)
+    close(given, expected)
+    (ours,), (theirs,) = (torch.autograd.grad(loss * weight, logits) for loss in (given, expected))
+    close(ours, theirs)
+    assert not ours[::3].any()
+
+
+def test_columns_behind_the_vocabulary_do_not_exist():
+    logits = normal(7, 64)
+    targets = torch.randint(0, 14, (7,), device=DEVICE)
+    given, expected = cross_entropy(logits, targets, 14), plain_cross_entropy(logits[:, :14], targets)
+    close(given, expected)
+    (ours,), (theirs,) = (torch.autograd.grad(loss, logits) for loss in (given, expected))
+    close(ours, theirs)
+
+
+def test_cross_entropy_of_nothing_that_counts():
+    logits = normal(4, 14)
+    loss = cross_entropy(logits, torch.full((4,), -100, device=DEVICE))
+    assert loss == 0
+    assert not torch.autograd.grad(loss, logits)[0].any()
+
+
+def test_cross_entropy_of_scores_in_16_bits_is_summed_in_32():
+    logits = torch.randn(50, 5000, device=DEVICE).half().requires_grad_()
+    targets = torch.randint(0, 5000, (50,), device=DEVICE)
+    loss, expected = cross_entropy(logits, targets), plain_cross_entropy(logits, targets)
+    assert loss.dtype == torch.float32
+    close(loss, expected)
+    (ours,), (theirs,) = (torch.autograd.grad(number, logits) for number in (loss, expected))
+    assert ours.dtype == torch.float16
+    assert (ours.float() - theirs.float()).norm() < 1e-3 * theirs.float().norm()
+
+
 def test_a_small_table_and_a_large_one_have_the_same_gradient():
     ids = torch.randint(0, 14, (3, 20), device=DEVICE)
     small, large = normal(14, 8), torch.zeros(2000, 8, device=DEVICE)
@@ -242,7 +284,7 @@ COMPILE = """
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from carryon.fused import add_norm, attention, dropout, gelu
+from carryon.fused import add_norm, attention, cross_entropy, dropout, gelu
 
 F, H, I = "*fp32", "*bf16", "i32"
 low, high = ([I, I, I, threshold, "fp32", "fp32"] for threshold in ("i32", "i64"))  # dropout to a half, and above
@@ -262,6 +304,10 @@ for kernel, types, constants in [
     (add_norm._sum_rows, [F, F, I, I], dict(ROWS=256, WIDTH=8)),
     (gelu._gelu_forward, [H, H, I], dict(BLOCK=2048)),
     (gelu._gelu_backward, [H, H, H, I], dict(BLOCK=2048)),
+    (cross_entropy._cross_entropy_forward, [H, "*i64", F, F, I, I, I], cross_entropy._tile(50_257)),
+    (cross_entropy._cross_entropy_backward, [H, "*i64", F, F, H, I, I, I], cross_entropy._tile(50_257)),
+    (cross_entropy._cross_entropy_forward, [H, "*i64", F, F, I, I, I], cross_entropy._tile(14)),
+    (cross_entropy._cross_entropy_backward, [H, "*i64", F, F, H, I, I, I], cross_entropy._tile(14)),
 ]:
     constants = {key: value for key, value in constants.items() if key in kernel.arg_names}
     given = [argument for argument in kernel.arg_names if argument not in constants]

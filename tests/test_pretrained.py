@@ -13,6 +13,7 @@ import struct
 import sys
 import tarfile
 import zipfile
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,7 +24,7 @@ import transformers
 from safetensors.numpy import load_file
 
 from carryon.cli import app, main
-from carryon.config import DataConfig, EvaluationConfig, PretrainedConfig, RunConfig, choices, load, names
+from carryon.config import DataConfig, EvaluationConfig, LoraConfig, PretrainedConfig, RunConfig, choices, load, names
 from carryon.data import make_dataset, make_rows
 from carryon.errors import BadConfig, BadInput, CarryonError, MissingExtra, PathExists, UnknownName, Unsupported
 from carryon.formats import FORMATS, Texts
@@ -49,6 +50,7 @@ from carryon.recipes import load_recipe
 from carryon.runs import Run
 from carryon.tokenizers import Pretrained
 from carryon.training import Exam, Interrupted, load_model, train
+from carryon.training.stepper import block_in
 
 torch.set_num_threads(1)
 TEXTS = [f"{a} {b} + {b} {a} = {a + b}###\n{a}{b}+{b}={a}$" for a in range(10) for b in range(10)]
@@ -88,12 +90,12 @@ MARKS = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     vocab = byte_pairs().get_vocab_size()
-    gpt2 = transformers.GPT2Config(vocab_size=vocab + 3, n_layer=2, n_head=2, n_embd=16, n_positions=64, **MARKS)
+    gpt2 = transformers.GPT2Config(vocab_size=vocab + 3, n_layer=3, n_head=2, n_embd=16, n_positions=64, **MARKS)
     llama = transformers.LlamaConfig(
         vocab_size=vocab,
         hidden_size=16,
         intermediate_size=32,
-        num_hidden_layers=2,
+        num_hidden_layers=3,
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=64,
@@ -485,7 +487,8 @@ def test_one_token_attends_as_the_library_has_it(kind):
     module = SimpleNamespace(num_key_value_groups=3, is_causal=True)
     ours, theirs = (
         forward(module, query_BHTK, key_BJSK, value_BJSK, mask, scaling=0.3)[0]
-        for forward in (torch.no_grad()(_attend), transformers.AttentionInterface()["sdpa"])
+        for theirs in [transformers.AttentionInterface()["sdpa"]]
+        for forward in (torch.no_grad()(partial(_attend, theirs)), theirs)
     )
     assert ours.shape == theirs.shape
     assert torch.allclose(ours, theirs, atol=1e-6)
@@ -555,6 +558,55 @@ def test_the_loss_is_that_of_transformers(names_of, folders):
     labels[:, 1:][~mask] = -100
     expected = theirs(tokens, labels=labels).loss * mask.sum()
     torch.testing.assert_close(model.loss(tokens[:, :-1], tokens[:, 1:], mask), expected)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_attention_needs_no_mask_while_a_step_is_recorded(names_of, kind):
+    """The library then looks at no numbers, and would mask as if a row might hold several texts."""
+    model = load_causal(PretrainedConfig(pretrained=names_of[kind], context=40)).train()
+    graphs = []
+    torch.compile(model, fullgraph=True, backend=kept(graphs))(torch.randint(0, 250, (2, 20)))
+    attends = [node for graph in graphs for node in graph.graph.nodes if "scaled_dot_product" in str(node.target)]
+    assert len(attends) == len(_layers(model)) == 3
+    assert all(node.kwargs.get("attn_mask") is None for node in attends)
+
+
+# The compiler looks at all that is given to a layer, of which the second layer gets what the first made.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+@pytest.mark.parametrize("lora", [None, LoraConfig(rank=2)])
+def test_layers_that_are_compiled_share_their_code(names_of, kind, lora):
+    model = load_causal(PretrainedConfig(pretrained=names_of[kind], context=40, lora=lora)).train()
+    tokens = torch.randint(0, 250, (3, 20))
+    trained = [p for p in model.parameters() if p.requires_grad]
+
+    def found():
+        loss = model.loss(tokens[:, :-1], tokens[:, 1:])
+        return [loss, *torch.autograd.grad(loss, trained)]
+
+    expected, graphs = found(), []
+    model.run_block = torch.compile(block_in("cpu", torch.float32), dynamic=False, fullgraph=True, backend=kept(graphs))
+    for ours, theirs in zip(found(), expected, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    # Behind frozen embeddings, the first layer's input needs no gradient: a graph of its own.
+    assert len(graphs) == (1 if lora is None else 2) < len(_layers(model))
+    known = len(graphs)
+    model.eval()(tokens[:1, :5])
+    assert len(graphs) == known  # asked, it is as it was
+
+
+def kept(graphs):
+    """A compiler that changes nothing, and keeps what it was given."""
+
+    def compiler(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    return compiler
+
+
+def _layers(model):
+    return [module for module in model.modules() if type(module).__name__ in ("GPT2Block", "LlamaDecoderLayer")]
 
 
 def test_the_context_is_bounded_by_the_models_own(names_of):

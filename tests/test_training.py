@@ -19,7 +19,7 @@ import carryon
 from carryon.config import RunConfig, load
 from carryon.data import Windows
 from carryon.errors import BadConfig, BadRun, RunMismatch, Unsupported
-from carryon.model import Decoder, run_block
+from carryon.model import Block, Decoder, run_block
 from carryon.recipes import RECIPES, load_recipe
 from carryon.runs import Run, find_run
 from carryon.training import load_model, train
@@ -403,10 +403,11 @@ def test_the_precision_is_part_of_what_is_compiled(precision):
     model = Decoder(tiny(model__dropout=0.0).model, 14).train()
     block, x_BTD = model.blocks[0], torch.randn(2, 8, 16)
     compiled = torch.compile(block_in("cpu", precision), backend=keep, dynamic=False)
-    given = compiled(block, x_BTD, torch.zeros(2, 8, dtype=torch.int64), None)
+    inputs = (Block.forward, block, x_BTD, torch.zeros(2, 8, dtype=torch.int64), None)
+    given = compiled(*inputs)
     assert any(f"'cpu', {precision}" in code for code in graphs)
     with torch.autocast("cpu", dtype=precision):
-        assert torch.equal(given, run_block(block, x_BTD, torch.zeros(2, 8, dtype=torch.int64), None))
+        assert torch.equal(given, run_block(*inputs))
 
 
 # --- the real thing, from the command line ------------------------------------------------------------------------

@@ -20,6 +20,15 @@ from .positions import POSITIONS, Position
 Trace = dict[str, Tensor]
 
 
+def cross_entropy(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
+    """Summed over the rows; those whose target is -100 do not count."""
+    return F.cross_entropy(logits_NV.float(), targets_N, reduction="sum", ignore_index=-100)
+
+
+def run_block(forward: Callable[..., Any], block: nn.Module, *inputs: Any, **more: Any) -> Any:
+    return forward(block, *inputs, **more)
+
+
 class LanguageModel(nn.Module, ABC):
     """Tokens in, scores of the next token out."""
 
@@ -33,6 +42,10 @@ class LanguageModel(nn.Module, ABC):
     """… and in how many bytes each; None: in those of the precision it computes in."""
     working_numbers_per_token: int
     """What a layer needs beside while it reads a token, about."""
+    cross_entropy: Callable[[Tensor, Tensor], Tensor] = staticmethod(cross_entropy)
+    """Training may put a kernel here …"""
+    run_block: Callable[..., Any] = staticmethod(run_block)
+    """… and a compiled function here. One block is compiled, not the model: all blocks share the code."""
 
     @property
     @abstractmethod
@@ -55,8 +68,7 @@ class LanguageModel(nn.Module, ABC):
         logits_BTV = self(inputs_BT)
         if mask_BT is not None:
             targets_BT = targets_BT.masked_fill(~mask_BT, -100)
-        logits = logits_BTV.flatten(0, 1).float()
-        return F.cross_entropy(logits, targets_BT.reshape(-1), reduction="sum", ignore_index=-100)
+        return self.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.reshape(-1))
 
     @abstractmethod
     def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> Any:
@@ -191,8 +203,6 @@ class Decoder(LanguageModel):
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, self.position) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width, bias=False)
-        # Training may put a compiled function here. One block is compiled, not the model: all blocks share the code.
-        self.run_block: Callable[..., Tensor] = run_block
         self.apply(_initialize)
         for name, weight in self.named_parameters():
             if name.endswith(("attention.out.weight", "down.weight")):
@@ -209,7 +219,7 @@ class Decoder(LanguageModel):
         ids_BT, x_BTD, bias = self._enter(tokens_BT)
         run = self.run_block if self.training else run_block
         for block in self.blocks:
-            x_BTD = run(block, x_BTD, ids_BT, bias)
+            x_BTD = run(Block.forward, block, x_BTD, ids_BT, bias)
         return self.scores(x_BTD)
 
     def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> Cache:
@@ -289,11 +299,6 @@ class Decoder(LanguageModel):
             x_BTD = x_BTD + embedded_BTD
         out: Tensor = self.dropout(x_BTD)
         return out
-
-
-def run_block(block: nn.Module, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None) -> Tensor:
-    out: Tensor = block(x_BTD, ids_BT, bias)
-    return out
 
 
 def causal_bias(scores_BHTS: Tensor) -> Tensor:

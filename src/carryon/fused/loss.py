@@ -16,11 +16,13 @@ from ..model import Block, Decoder
 from ..positions import Learned, Position
 from .add_norm import add_norm
 from .attention import attend
+from .cross_entropy import cross_entropy
 from .gelu import gelu
 
 HEAD_WIDTHS = (16, 32, 64, 128)
 MOST_WIDTH = 8192
 MOST_ROWS_AS_ONE_HOT = 1024
+ROWS_TOGETHER = 64
 
 
 class FusedLoss:
@@ -30,8 +32,11 @@ class FusedLoss:
         self._model, self._precision = model, precision
         self._seed = torch.zeros(1, dtype=torch.int32, device=model.embedding.weight.device)
         self._weights = [p for p in model.parameters() if p.dim() == 2]
-        self._copies = [weight.detach().to(precision, copy=True) for weight in self._weights]
-        self._copy_of: dict[Tensor, Tensor] = dict(zip(self._weights, self._copies, strict=True))
+        self._copy_of: dict[Tensor, Tensor] = {
+            weight: torch.empty_like(weight, dtype=precision) for weight in self._weights
+        }
+        self._copy_of[model.embedding.weight] = _room_for(model.embedding.weight, precision)
+        self._copies = [self._copy_of[weight][: len(weight)] for weight in self._weights]
 
     @staticmethod
     def fits(model: Decoder, precision: torch.dtype) -> bool:
@@ -72,7 +77,7 @@ class FusedLoss:
         logits_NV = self._linear(h_ND, model.embedding)
         if mask_BT is not None:
             targets_BT = targets_BT.masked_fill(~mask_BT, -100)
-        return F.cross_entropy(logits_NV.float(), targets_BT.reshape(-1), reduction="sum", ignore_index=-100)
+        return cross_entropy(logits_NV, targets_BT.reshape(-1), model.vocab_size)
 
     def _embed(self, tokens_BT: Tensor) -> Tensor:
         position = self._model.position
@@ -90,18 +95,25 @@ class FusedLoss:
         return out
 
 
+def _room_for(weight: Tensor, precision: torch.dtype) -> Tensor:
+    """For its 16-bit copy: zeros after its last row, so that all rows of scores begin where matrix units like it."""
+    rows = -(-len(weight) // ROWS_TOGETHER) * ROWS_TOGETHER
+    return torch.zeros(rows, weight.shape[1], dtype=precision, device=weight.device)
+
+
 class _Linear(torch.autograd.Function):
-    """x times a 16-bit copy of the weight; the weight's gradient in float32."""
+    """x times a 16-bit copy of the weight, which may have more rows; the weight's gradient in float32."""
 
     @staticmethod
     def forward(ctx: Any, x_ND: Tensor, weight: Tensor, copy: Tensor) -> Tensor:
         ctx.save_for_backward(x_ND, copy)
+        ctx.rows = len(weight)
         return x_ND @ copy.T
 
     @staticmethod
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor, Tensor, None]:
         x_ND, copy = ctx.saved_tensors
-        return d_out @ copy, _matmul_in_float32(d_out.T, x_ND), None
+        return d_out @ copy, _matmul_in_float32(d_out.T, x_ND)[: ctx.rows], None
 
 
 def _matmul_in_float32(a: Tensor, b: Tensor) -> Tensor:

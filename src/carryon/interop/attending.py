@@ -7,6 +7,7 @@ Shapes: B rows, S tokens attended to, H heads, J heads that have keys and values
 share each, K numbers a head.
 """
 
+from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
 from typing import Any
@@ -75,12 +76,31 @@ def read_caches_once(inner: Any) -> None:
     """For models whose attention is torch's; others stay as they are."""
     if inner.config.get_text_config()._attn_implementation != "sdpa":
         return
-    library().AttentionInterface.register(_NAME, _attend)
-    library().AttentionMaskInterface.register(_NAME, library().AttentionMaskInterface()["sdpa"])
+    library().AttentionInterface.register(_NAME, partial(_attend, library().AttentionInterface()["sdpa"]))
+    library().AttentionMaskInterface.register(_NAME, partial(_mask, library().AttentionMaskInterface()["sdpa"]))
     inner.set_attn_implementation(_NAME)
 
 
+def _mask(
+    theirs: Callable[..., Tensor | None],
+    q_length: int,
+    kv_length: int,
+    attention_mask: Tensor | None = None,
+    **more: Any,
+) -> Tensor | None:
+    """The library's mask, and none where whole rows are read: torch's attention is fast when it is causal by itself.
+
+    While a CUDA graph is recorded, the library cannot look whether a row holds several texts, and takes it that it
+    does. Here none ever does. Layers that look at a window of a row, or otherwise than back, still get their masks.
+    """
+    is_plain = more.get("local_size") is None and not more.get("use_vmap")
+    if attention_mask is None and q_length == kv_length and is_plain:
+        return None
+    return theirs(q_length=q_length, kv_length=kv_length, attention_mask=attention_mask, **more)
+
+
 def _attend(
+    theirs: Callable[..., tuple[Tensor, Any]],
     module: Any,
     query_BHTK: Tensor,
     key_BJSK: Tensor,
@@ -97,11 +117,9 @@ def _attend(
         attention_mask is not None and attention_mask.is_floating_point()
     )
     if not asks_for_one or has_bias:
-        forward = library().AttentionInterface()["sdpa"]
-        found: tuple[Tensor, Any] = forward(
+        return theirs(
             module, query_BHTK, key_BJSK, value_BJSK, attention_mask, dropout=dropout, scaling=scaling, **more
         )
-        return found
     J, S = key_BJSK.shape[1:3]
     query_BJGK = query_BHTK.reshape(B, J, H // J, K).to(key_BJSK.dtype)
     scores_BJGS = (query_BJGK @ key_BJSK.mT).float() * (K**-0.5 if scaling is None else scaling)

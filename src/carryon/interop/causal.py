@@ -6,17 +6,17 @@ Shapes: B batch, T tokens, S tokens attended to, V vocabulary.
 import inspect
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 import safetensors
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..config import LoraConfig, PretrainedConfig
 from ..errors import BadConfig, BadInput, CarryonError, MissingExtra, Unsupported
-from ..model import LanguageModel
+from ..model import LanguageModel, run_block
 from ..pretrained import find_pretrained
 from .attending import make_past, read_caches_once
 from .library import library, quiet
@@ -36,6 +36,9 @@ class CausalModel(LanguageModel):
         self.numbers_per_token = 2 * sizes.num_hidden_layers * kv_heads * head
         self.working_numbers_per_token = 16 * sizes.hidden_size
         self._scores_few = "logits_to_keep" in inspect.signature(inner.forward).parameters
+        for layer in inner.modules():
+            if isinstance(layer, import_module("transformers.modeling_layers").GradientCheckpointingLayer):
+                layer.forward = partial(self._run_layer, layer)
 
     @property
     def num_parameters(self) -> int:
@@ -57,6 +60,10 @@ class CausalModel(LanguageModel):
         logits_BTV: Tensor = self.inner(input_ids=tokens_BT, use_cache=False).logits
         return logits_BTV
 
+    def _run_layer(self, layer: nn.Module, *inputs: Any, **more: Any) -> Any:
+        """Of the layers a model repeats, each goes through the function that training may have compiled."""
+        return (self.run_block if self.training else run_block)(type(layer).forward, layer, *inputs, **more)
+
     def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
         if mask_BT is None or not self._scores_few or mask_BT.device.type == "cuda":
             return super().loss(inputs_BT, targets_BT, mask_BT)
@@ -65,7 +72,7 @@ class CausalModel(LanguageModel):
         counted = mask_BT.any(dim=0).nonzero().squeeze(1)
         logits_BCV = self.inner(input_ids=inputs_BT, use_cache=False, logits_to_keep=counted).logits
         targets_BC = targets_BT[:, counted].masked_fill(~mask_BT[:, counted], -100)
-        return F.cross_entropy(logits_BCV.flatten(0, 1).float(), targets_BC.flatten(), reduction="sum")
+        return self.cross_entropy(logits_BCV.flatten(0, 1), targets_BC.flatten())
 
     def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> "CausalCache":
         return CausalCache(length)

@@ -15,7 +15,7 @@ from .. import fused
 from ..config import RunConfig, TrainConfig
 from ..devices import describe_device, is_out_of_memory, pick_precision
 from ..errors import OutOfMemory
-from ..model import Decoder, LanguageModel, run_block
+from ..model import Decoder, LanguageModel, cross_entropy, run_block
 from ..rng import Label, Stream
 from .display import Display
 from .feeds import Feed
@@ -26,11 +26,17 @@ if TYPE_CHECKING:
     from ..fused.loss import FusedLoss
 
 
+_KERNELS = "the Triton kernels"
+_STEPS_WORTH_COMPILING = 1_000
+"""Of models of other kinds: compiling a layer takes 5 to 8 s on an H200, and saves 3 to 15 ms a step."""
+
+
 class Stepper:
     """Takes optimizer steps, as fast as the device allows.
 
-    On CUDA the loss goes through our kernels or, where they do not fit the model, compiled blocks; and after a few
-    ordinary steps the whole step becomes a CUDA graph. Where any of it fails it says so and goes on without.
+    On CUDA the loss goes through our kernels or, where they do not fit the model, compiled blocks (those of another
+    library's model if the run is long); and after a few ordinary steps the whole step becomes a CUDA graph. Where any
+    of it fails it says so and goes on without.
     """
 
     _ORDINARY_STEPS = 4
@@ -159,22 +165,26 @@ class Stepper:
 
     def _find_ways(self, fast: bool) -> list["_Plain | _Fused"]:
         """How the loss can be had, the best first."""
-        plain = _Plain(self._model, self._team.device, self.precision)
-        if not fast or not isinstance(self._model, Decoder):
+        place = (self._model, self._team.device, self.precision)
+        plain = _Plain(*place)
+        if not fast:
             return [plain]
-        ways: list[_Plain | _Fused] = [_Compiled(self._model, self._team.device, self.precision), plain]
+        ways: list[_Plain | _Fused] = [_Compiled(*place), plain]
         if fused.available(self._team.device):
             try:
+                from ..fused.cross_entropy import cross_entropy
                 from ..fused.loss import FusedLoss
 
-                if FusedLoss.fits(self._model, self.precision):
+                if not isinstance(self._model, Decoder):
+                    ways = [_Compiled(*place, cross_entropy), _FusedEnd(*place, cross_entropy), plain]
+                elif FusedLoss.fits(self._model, self.precision):
                     ways.insert(0, _Fused(FusedLoss(self._model, self.precision)))
             except Exception as error:
                 if is_out_of_memory(error):
                     raise
-                self._display.say(
-                    f"the Triton kernels cannot be had here ({_first_line(error)}): going on without them"
-                )
+                self._display.say(f"{_KERNELS} cannot be had here ({_first_line(error)}): going on without them")
+        if self._config.train.steps < _STEPS_WORTH_COMPILING and not isinstance(self._model, Decoder):
+            ways = [way for way in ways if not isinstance(way, _Compiled)]
         return ways
 
     def _set_lr(self, lr: float) -> None:
@@ -226,21 +236,26 @@ class _Plain:
 
     name = "the model itself"
 
-    def __init__(self, model: LanguageModel, device: torch.device, precision: torch.dtype) -> None:
-        self._model, self._device, self._precision = model, device, precision
+    def __init__(
+        self,
+        model: LanguageModel,
+        device: torch.device,
+        precision: torch.dtype,
+        cross_entropy: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
+    ) -> None:
+        self._model, self._device, self._precision, self._cross_entropy = model, device, precision, cross_entropy
 
     def reseed(self, *labels: Label) -> None:
         seed_torch(*labels)
 
     def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None) -> Tensor:
-        if isinstance(self._model, Decoder):
-            self._model.run_block = self._run_block()
+        self._model.cross_entropy, self._model.run_block = self._cross_entropy, self._run_block()
         if self._precision == torch.float32:
             return self._model.loss(inputs_BT, targets_BT, mask_BT)
         with torch.autocast(self._device.type, dtype=self._precision):
             return self._model.loss(inputs_BT, targets_BT, mask_BT)
 
-    def _run_block(self) -> Callable[..., Tensor]:
+    def _run_block(self) -> Callable[..., Any]:
         return run_block
 
 
@@ -249,14 +264,20 @@ class _Compiled(_Plain):
 
     name = "torch.compile"
 
-    def _run_block(self) -> Callable[..., Tensor]:
+    def _run_block(self) -> Callable[..., Any]:
         return _compiled_block(self._device.type, self._precision)
+
+
+class _FusedEnd(_Plain):
+    """A model of another kind, with our kernel where its scores are compared with the targets."""
+
+    name = _KERNELS
 
 
 class _Fused:
     """The loss through our kernels."""
 
-    name = "the Triton kernels"
+    name = _KERNELS
 
     def __init__(self, loss: "FusedLoss") -> None:
         self.loss = loss
@@ -266,12 +287,15 @@ class _Fused:
 
 
 @cache
-def _compiled_block(device: str, precision: torch.dtype) -> Callable[..., Tensor]:
+def _compiled_block(device: str, precision: torch.dtype) -> Callable[..., Any]:
     """One for all runs of a process: a second model of the same shape finds its code compiled."""
+    # A process may train models of many shapes; after eight of them torch would give up compiling.
+    dynamo: Any = torch._dynamo.config
+    dynamo.recompile_limit = max(dynamo.recompile_limit, 64)
     return torch.compile(block_in(device, precision), dynamic=False)
 
 
-def block_in(device: str, precision: torch.dtype) -> Callable[..., Tensor]:
+def block_in(device: str, precision: torch.dtype) -> Callable[..., Any]:
     """`run_block` that enters its precision itself, so that the precision is part of what is compiled.
 
     torch 2.11 keeps compiled code on disk by its graph, and takes code made under float16 for the same graph under
@@ -280,9 +304,9 @@ def block_in(device: str, precision: torch.dtype) -> Callable[..., Tensor]:
     if precision == torch.float32:
         return run_block
 
-    def run(block: torch.nn.Module, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None) -> Tensor:
+    def run(forward: Callable[..., Any], block: torch.nn.Module, *inputs: Any, **more: Any) -> Any:
         with torch.autocast(device, dtype=precision):
-            return run_block(block, x_BTD, ids_BT, bias)
+            return run_block(forward, block, *inputs, **more)
 
     return run
 
