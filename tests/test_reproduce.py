@@ -222,6 +222,25 @@ def trials(revealed, n=500, trials=400):
     )
 
 
+def test_what_would_be_too_late_beside_others_waits_until_it_has_the_device_alone(tmp_path):
+    quick, long, hopeless = (trials(number, n=20, trials=2) for number in (50, 60, 70))
+    seconds = {quick.key: 0.0, long.key: 40.0, hopeless.key: 100.0}
+    outcomes = {}
+    left = run_local(
+        [quick, long, hopeless],
+        tmp_path,
+        lambda task, outcome: outcomes.update({task.key: outcome}),
+        jobs=2,
+        sharing=True,
+        device="cpu",
+        deadline=time.time() + 60,
+        estimate=lambda task: seconds[task.key],
+    )
+    assert left == [hopeless]
+    assert list(outcomes) == [quick.key, long.key]
+    assert not any(outcome.error for outcome in outcomes.values())
+
+
 def test_a_worker_that_dies_takes_only_its_own_task_with_it(tmp_path):
     slow, quick = trials(40_000), [trials(number, n=20, trials=2) for number in (50, 60, 70)]
     outcomes = {}

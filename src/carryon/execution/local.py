@@ -1,5 +1,6 @@
 """Worker processes on this machine, each reused for many tasks."""
 
+import math
 import multiprocessing
 import os
 import signal
@@ -51,9 +52,11 @@ def run_local(
                     break
                 if task.parent in keys and task.parent not in done | failed | left.keys():
                     continue
+                left_over = deadline - time.time() if deadline is not None else math.inf
+                too_late = estimate(task) > left_over
+                if sharing and not too_late and (len(pool.busy) + 1) * estimate(task) > left_over:
+                    continue  # it may have the time once fewer share it
                 waiting.remove(task)
-                turns = len(pool.busy) + 1 if sharing else 1
-                too_late = deadline is not None and time.time() + turns * estimate(task) > deadline
                 if task.parent in failed:
                     failed.add(task.key)
                     tell(task, Outcome(task.key, error=f"its parent {task.parent} is not there"))

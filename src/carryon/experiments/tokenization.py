@@ -99,12 +99,16 @@ class Tokenization(Experiment):
         Claim(
             "pretraining helps",
             "Fine-tuning a pretrained model gives better results than training one from scratch.",
-            lambda m: _at(m, LARGE, "none", "pretrained") - _at(m, LARGE, "none", "scratch"),
-            "SmolLM2, pretrained minus from scratch",
+            lambda m: (
+                _at(m, LARGE, "none", "pretrained", start="newline") - _at(m, LARGE, "none", "scratch", start="newline")
+            ),
+            "SmolLM2 after a newline, pretrained minus from scratch",
             (1, INF),
             (-1, 1),
             "they are alike",
             " points",
+            "it asked bare before; but a model that was pretrained hardly reads what stands first (seed 0: 18 % bare, "
+            "96 % after a newline), which is not what the sentence is about",
         ),
     )
 
@@ -137,5 +141,5 @@ class Tokenization(Experiment):
         ]
 
 
-def _at(measured: Measured, tokens: str, spaces: str, start: str) -> float:
-    return measured.mean(tokens=tokens, spaces=spaces, weights=start, start="bare")
+def _at(measured: Measured, tokens: str, spaces: str, weights: str, start: str = "bare") -> float:
+    return measured.mean(tokens=tokens, spaces=spaces, weights=weights, start=start)
