@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import dataclasses
+import gc
 import hashlib
 import io
 import json
@@ -12,6 +13,7 @@ import shutil
 import struct
 import sys
 import tarfile
+import weakref
 import zipfile
 from functools import partial
 from types import SimpleNamespace
@@ -34,6 +36,7 @@ from carryon.interop.attending import _attend
 from carryon.interop.causal import CausalModel, load_causal
 from carryon.interop.importing import import_huggingface
 from carryon.interop.tuned import save_tuned
+from carryon.model import run_block
 from carryon.pretrained import (
     CATALOGUE,
     add_pretrained,
@@ -85,23 +88,24 @@ def make_folder(folder, config, seed=0, scale=8.0):
 
 
 MARKS = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+TINY = {
+    "vocab_size": byte_pairs().get_vocab_size(),
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "tie_word_embeddings": True,
+    **MARKS,
+}
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    vocab = byte_pairs().get_vocab_size()
-    gpt2 = transformers.GPT2Config(vocab_size=vocab + 3, n_layer=3, n_head=2, n_embd=16, n_positions=64, **MARKS)
-    llama = transformers.LlamaConfig(
-        vocab_size=vocab,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=64,
-        tie_word_embeddings=True,
-        **MARKS,
-    )
+    sizes = {"n_layer": 3, "n_head": 2, "n_embd": 16, "n_positions": 64}
+    gpt2 = transformers.GPT2Config(vocab_size=TINY["vocab_size"] + 3, **sizes, **MARKS)
+    llama = transformers.LlamaConfig(**TINY)
     root = tmp_path_factory.mktemp("folders")
     return {name: make_folder(root / name, config) for name, config in (("gpt2", gpt2), ("llama", llama))}
 
@@ -494,6 +498,29 @@ def test_one_token_attends_as_the_library_has_it(kind):
     assert torch.allclose(ours, theirs, atol=1e-6)
 
 
+def test_a_window_as_long_as_the_row_is_no_window(tmp_path):
+    """Recorded with a mask and taken without one, a compiled layer would have to be compiled again while recording."""
+    config = transformers.MistralConfig(**TINY, sliding_window=20)
+    name = add_pretrained("mistral", make_folder(tmp_path / "mistral", config)).name
+    model, graphs = load_causal(PretrainedConfig(pretrained=name, context=20)), []
+    torch.compile(model, fullgraph=True, backend=kept(graphs))(torch.randint(0, 250, (2, 20)))
+    attends = [node for graph in graphs for node in graph.graph.nodes if "scaled_dot_product" in str(node.target)]
+    assert attends
+    assert all(node.kwargs.get("attn_mask") is None for node in attends)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "mistral").eval()
+    longer = torch.randint(0, 250, (2, 40))  # than we ever ask, but the library may
+    torch.testing.assert_close(model.eval()(longer), theirs(longer).logits)
+
+
+def test_a_model_that_builds_on_its_mask_gets_one(tmp_path):
+    config = transformers.DogeConfig(**TINY)
+    name = add_pretrained("doge", make_folder(tmp_path / "doge", config)).name
+    model = load_causal(PretrainedConfig(pretrained=name, context=40)).eval()
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "doge").eval()
+    tokens = torch.randint(0, 250, (2, 20))
+    torch.testing.assert_close(model(tokens), theirs(tokens).logits)
+
+
 @pytest.mark.parametrize(
     ("config", "says"),
     [
@@ -593,6 +620,22 @@ def test_layers_that_are_compiled_share_their_code(names_of, kind, lora):
     known = len(graphs)
     model.eval()(tokens[:1, :5])
     assert len(graphs) == known  # asked, it is as it was
+
+
+def test_a_model_goes_when_nobody_needs_it(names_of):
+    """Without waiting for the garbage collector: the next one may need its memory."""
+    model = load_causal(PretrainedConfig(pretrained=names_of["llama"], context=40)).train()
+    model.run_block = partial(run_block)
+    tokens = torch.randint(0, 250, (3, 20))
+    model.loss(tokens[:, :-1], tokens[:, 1:]).backward()
+    weights, inner = weakref.ref(next(model.parameters())), weakref.ref(model.inner)
+    gc.disable()
+    try:
+        del model
+        assert weights() is None
+        assert inner() is None
+    finally:
+        gc.enable()
 
 
 def kept(graphs):

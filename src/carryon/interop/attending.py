@@ -81,6 +81,14 @@ def read_caches_once(inner: Any) -> None:
     inner.set_attn_implementation(_NAME)
 
 
+def attend_as_the_library(inner: Any) -> bool:
+    """For models that build on the mask they ask for, and must have one. Returns whether that changed anything."""
+    ours: bool = inner.config.get_text_config()._attn_implementation == _NAME
+    if ours:
+        inner.set_attn_implementation("sdpa")
+    return ours
+
+
 def _mask(
     theirs: Callable[..., Tensor | None],
     q_length: int,
@@ -91,9 +99,10 @@ def _mask(
     """The library's mask, and none where whole rows are read: torch's attention is fast when it is causal by itself.
 
     While a CUDA graph is recorded, the library cannot look whether a row holds several texts, and takes it that it
-    does. Here none ever does. Layers that look at a window of a row, or otherwise than back, still get their masks.
+    does. Here none ever does. Layers that look at less than a row, or otherwise than back, still get their masks.
     """
-    is_plain = more.get("local_size") is None and not more.get("use_vmap")
+    window = more.get("local_size")
+    is_plain = (window is None or kv_length <= window) and not more.get("use_vmap")
     if attention_mask is None and q_length == kv_length and is_plain:
         return None
     return theirs(q_length=q_length, kv_length=kv_length, attention_mask=attention_mask, **more)

@@ -5,7 +5,8 @@ Shapes: B batch, T tokens, S tokens attended to, V vocabulary.
 
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -18,7 +19,7 @@ from ..config import LoraConfig, PretrainedConfig
 from ..errors import BadConfig, BadInput, CarryonError, MissingExtra, Unsupported
 from ..model import LanguageModel, run_block
 from ..pretrained import find_pretrained
-from .attending import make_past, read_caches_once
+from .attending import attend_as_the_library, make_past, read_caches_once
 from .library import library, quiet
 
 
@@ -36,9 +37,8 @@ class CausalModel(LanguageModel):
         self.numbers_per_token = 2 * sizes.num_hidden_layers * kv_heads * head
         self.working_numbers_per_token = 16 * sizes.hidden_size
         self._scores_few = "logits_to_keep" in inspect.signature(inner.forward).parameters
-        for layer in inner.modules():
-            if isinstance(layer, import_module("transformers.modeling_layers").GradientCheckpointingLayer):
-                layer.forward = partial(self._run_layer, layer)
+        repeated = import_module("transformers.modeling_layers").GradientCheckpointingLayer
+        self._layers = [module for module in inner.modules() if isinstance(module, repeated)]
 
     @property
     def num_parameters(self) -> int:
@@ -60,11 +60,26 @@ class CausalModel(LanguageModel):
         logits_BTV: Tensor = self.inner(input_ids=tokens_BT, use_cache=False).logits
         return logits_BTV
 
-    def _run_layer(self, layer: nn.Module, *inputs: Any, **more: Any) -> Any:
-        """Of the layers a model repeats, each goes through the function that training may have compiled."""
-        return (self.run_block if self.training else run_block)(type(layer).forward, layer, *inputs, **more)
-
     def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
+        with self._layers_run_as_told():
+            return self._loss(inputs_BT, targets_BT, mask_BT)
+
+    @contextmanager
+    def _layers_run_as_told(self) -> Iterator[None]:
+        """The layers that a model repeats go through the function that training may have compiled.
+
+        Only meanwhile: a layer that kept it would keep itself, and its model, when nobody else needs them.
+        """
+        layers: list[Any] = self._layers if self.run_block is not run_block else []
+        for layer in layers:
+            layer.forward = partial(self.run_block, type(layer).forward, layer)
+        try:
+            yield
+        finally:
+            for layer in layers:
+                del layer.forward
+
+    def _loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None) -> Tensor:
         if mask_BT is None or not self._scores_few or mask_BT.device.type == "cuda":
             return super().loss(inputs_BT, targets_BT, mask_BT)
         # Scores are most of a small model's work: none for the columns in which no row's target counts. On a GPU a look
@@ -167,6 +182,8 @@ def _checked(inner: Any, config: PretrainedConfig) -> CausalModel:
     try:
         model = CausalModel(inner, config.context)
         wrong = config.context >= _CHECKED_TOKENS and _differs(model)
+        if wrong and attend_as_the_library(inner):
+            wrong = _differs(model)
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # whatever a model of another kind trips over

@@ -14,7 +14,7 @@ from torch import Tensor
 from .. import fused
 from ..config import RunConfig, TrainConfig
 from ..devices import describe_device, is_out_of_memory, pick_precision
-from ..errors import OutOfMemory
+from ..errors import OutOfMemory, Unsupported
 from ..model import Decoder, LanguageModel, cross_entropy, run_block
 from ..rng import Label, Stream
 from .display import Display
@@ -108,12 +108,15 @@ class Stepper:
         try:
             self._ordinary(batch)
         except Exception as error:
-            # One process of several that goes another way leaves the others waiting for it.
-            if not self._ways or is_out_of_memory(error) or self._team.size > 1:
+            if not self._ways or is_out_of_memory(error):
                 raise
+            if self._team.size > 1:  # going another way alone would leave the others waiting
+                raise Unsupported(
+                    f"{self._way.name} failed in one of {self._team.size} processes ({_first_line(error)}): "
+                    "'--compile off' goes without it"
+                ) from error
             self._display.say(f"{self._way.name} failed here ({_first_line(error)}): going on without it")
             self._way = self._ways.pop(0)
-            self._wants_graph = self._wants_graph and bool(self._ways)
             self.optimizer.zero_grad(set_to_none=True)
             self._take(step, batch)
 
