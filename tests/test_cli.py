@@ -474,6 +474,7 @@ def test_problems_and_failures_go_through_files(runs, tmp_path):
     wrong = [json.loads(line) for line in (tmp_path / "wrong.jsonl").read_text().splitlines()]
     assert len(wrong) == 2 - json.loads(done.stdout)["right"]
     fails(*arguments, "--failures", tmp_path / "wrong.jsonl", says="already there")
+    fails(*arguments, "--failures", tmp_path / "none" / "wrong.jsonl", says="make the folder")
     (tmp_path / "mine.txt").write_text("1+1=3\n")
     fails(*arguments, says=["mine.txt line 1", "the answer is 2"])
 

@@ -83,6 +83,14 @@ def test_places_are_counted_from_the_lowest_digit():
     assert report["by"]["place"] == {"1": [1, 3], "2": [2, 3], "3": [1, 2], "4": [0, 1]}
 
 
+def test_a_problem_of_a_text_that_was_read_is_not_unseen():
+    dataset = make_dataset(DataConfig(num_examples=500, num_test=50), 0)
+    problems = dataset.problems("test")
+    parts = slices_of(dataset, in_text={problems[3].question})(problems)
+    assert parts["seen in training"].nonzero()[0].tolist() == [3]
+    assert not parts["not seen"][3]
+
+
 def test_failures_say_what_was_written():
     format = make_format("reverse")
     report = evaluate([ADD.problem("128", "367")], format, lambda prompts: ["595$"])

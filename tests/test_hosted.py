@@ -1219,6 +1219,8 @@ def test_a_job_can_be_left_cancelled_and_adopted(server, tmp_path, monkeypatch, 
     assert "'carryon hosted finetune job' follows it" in capsys.readouterr().out
     with pytest.raises(BadRun, match="no finished model yet"):
         evaluate_hosted(job=Path("job"))
+    with pytest.raises(BadConfig, match=r"the job in job has its settings: leave --size, --epochs out"):
+        finetune(Path("job"), epochs=9, size=100)
     with pytest.raises(JobFailed, match="job ftjob-0 was cancelled: the server gives no reason"):
         finetune(Path("job"), cancel=True)
     server.life = ["succeeded"]
@@ -1270,9 +1272,11 @@ def test_a_data_set_made_before_is_used_as_it_is(tune, server, tmp_path):
     tune(**changes)
     (file,) = server.files.values()
     assert file["content"] == (tmp_path / "set/train.jsonl").read_bytes()
-    made = load(TuningConfig, {"base_url": server.url, **TUNING, "seed": 3})
+    made = load(TuningConfig, {"base_url": server.url, **TUNING, "seed": 3, "form": form})
     kept = load(TuningConfig, {"base_url": server.url, "model": "m", **changes})
     assert estimate_tuning(made, 3.0) == estimate_tuning(kept, 3.0)
+    chat = estimate_tuning(made.model_copy(update={"form": "openai"}), 3.0)
+    assert chat.tokens == estimate_tuning(made, 3.0).tokens + 16 * chat.examples  # what marks two messages
     (tmp_path / "set/train.jsonl").write_text("{}\n")
     with pytest.raises(CarryonError, match="is not what its manifest says"):
         tune("third", **changes)

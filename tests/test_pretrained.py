@@ -404,6 +404,10 @@ def test_a_tokenizer_that_changes_text_is_refused(tmp_path):
     values = json.loads(byte_pairs().to_str())
     with pytest.raises(Unsupported, match="changes text"):
         Pretrained.load(save_json(tmp_path, values | {"normalizer": {"type": "Lowercase"}}))
+    digits = tokenizers.Tokenizer(tokenizers.models.WordLevel({"1": 0}))
+    digits.pre_tokenizer = tokenizers.pre_tokenizers.Split("", "isolated")
+    with pytest.raises(Unsupported, match=r"cannot read any text .* 'carryon import'"):
+        Pretrained.load(save_json(tmp_path, json.loads(digits.to_str())))
     for content in ("", "[]", '{"model": 3}', '{"model": {"type": "BPE"}}'):
         (tmp_path / "x.json").write_text(content)
         with pytest.raises(BadInput, match="is not a tokenizer"):
@@ -620,6 +624,20 @@ def test_layers_that_are_compiled_share_their_code(names_of, kind, lora):
     known = len(graphs)
     model.eval()(tokens[:1, :5])
     assert len(graphs) == known  # asked, it is as it was
+
+
+def test_layers_that_the_config_leaves_out_are_not_dropped(folders, tmp_path):
+    shutil.copytree(folders["llama"], tmp_path / "cut")
+    config = json.loads((tmp_path / "cut/config.json").read_text())
+    (tmp_path / "cut/config.json").write_text(json.dumps(config | {"num_hidden_layers": 2, "layer_types": None}))
+    name = add_pretrained("cut", tmp_path / "cut").name
+    with pytest.raises(BadInput, match=r"more layers than its config.json tells of: model.layers.2"):
+        load_causal(PretrainedConfig(pretrained=name, context=40))
+
+
+def test_a_pretrained_model_is_not_a_run(tmp_path):
+    with pytest.raises(BadInput, match="is a pretrained model: 'carryon train finetune"):
+        import_huggingface(find_pretrained("tiny").folder, tmp_path / "runs", None, None, None)
 
 
 def test_a_model_goes_when_nobody_needs_it(names_of):

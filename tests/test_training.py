@@ -22,7 +22,7 @@ from carryon.errors import BadConfig, BadRun, RunMismatch, Unsupported
 from carryon.model import Block, Decoder, run_block
 from carryon.recipes import RECIPES, load_recipe
 from carryon.runs import Run, find_run
-from carryon.training import load_model, train
+from carryon.training import Interrupted, load_model, train
 from carryon.training.feeds import StreamFeed
 from carryon.training.progress import Progress
 from carryon.training.stepper import block_in, lr_at
@@ -154,6 +154,40 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(finished, tmp_path):
     _, errors = process.communicate()
     assert "the same command goes on from there" in errors
     assert same(weights(finished), weights(train(tiny(), tmp_path, device="cpu")))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_obeyed_while_the_finished_model_is_asked(tmp_path, number):
+    """Not after the last of a million answers; and what was trained is not trained again."""
+    long = tiny(evaluations=[{"problems": "exhaustive"}], data__digits=3)
+    script = KILLABLE[2].replace("def say(self, text): ...", "def say(self, text): print(text, flush=True)")
+    process = subprocess.Popen(
+        [*KILLABLE[:2], script, long.model_dump_json(), str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for line in process.stdout:
+        if line.startswith("  "):  # so many asked
+            process.send_signal(number)
+            break
+    _, errors = process.communicate(timeout=60)
+    assert "stopped while it was evaluated; the same command goes on from there" in errors
+    run = Run.open(next(tmp_path.iterdir()))
+    assert not run.is_done
+    _, state = run.read_state()
+    assert state["step"] == long.train.steps
+    assert state["progress"]["training_seconds"] > 0
+
+
+def test_the_time_of_all_sittings_is_told(tmp_path):
+    calls = iter(range(100))
+    with pytest.raises(Interrupted):
+        train(tiny(), tmp_path, device="cpu", stop=lambda: next(calls) == 25)
+    path = next(tmp_path.iterdir())
+    _, state = Run.open(path).read_state()
+    before = state["progress"]["training_seconds"]
+    assert train(tiny(), tmp_path, device="cpu").read_result()["training_seconds"] > before > 0
 
 
 def interrupted(path):

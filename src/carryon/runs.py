@@ -190,6 +190,7 @@ def find_run(name: str, root: Path) -> Run:
     if found:
         raise BadRun(f"{name!r} could be any of {', '.join(f.name for f in found[:5])}: write more of it")
     known = ", ".join(f.name for f in folders[:8]) or "none: 'carryon train' makes one"
+    known += f" and {len(folders) - 8:,} more ('carryon runs')" if len(folders) > 8 else ""
     raise BadRun(f"there is no run {name!r} in {root}; there are: {known}")
 
 

@@ -220,9 +220,16 @@ class Pretrained(Tokenizer):
         tokenizer.encode_special_tokens = True  # text is text: "<s>" in a problem is three characters
         made = cls(tokenizer)
         for text in (PRINTABLE_ASCII, " 1 2###", "1 2 =", "\n\n  x"):
-            if made.decode(made.encode(text)) != text:
+            try:
+                again = made.decode(made.encode(text))
+            except Exception as error:  # as above
                 raise Unsupported(
-                    f"the tokenizer {path} changes text: {text!r} becomes {made.decode(made.encode(text))!r}, "
+                    f"the tokenizer {path} cannot read any text ({str(error)[:120]}): a model that carryon exported "
+                    "is opened with 'carryon import'"
+                ) from None
+            if again != text:
+                raise Unsupported(
+                    f"the tokenizer {path} changes text: {text!r} becomes {again!r}, "
                     "so that answers could not be read exactly"
                 )
         return made

@@ -45,14 +45,14 @@ def data_config(given: dict[str, Any]) -> "DataConfig":
     return load(DataConfig, values | {"format": options | width})
 
 
-def refuse_beside(what: str, given: dict[str, Any]) -> None:
-    """Options that say again what `what` says are not passed over in silence."""
+def refuse_beside(why: str, given: dict[str, Any]) -> None:
+    """Options that say again what is said already are not passed over in silence."""
     from ..errors import BadConfig
 
     if named := [
         f"--{name.replace('_', '-')}" for name, value in given.items() if value is not None and value is not False
     ]:
-        raise BadConfig(f"{what} says which problems: leave {', '.join(named)} out")
+        raise BadConfig(f"{why}: leave {', '.join(named)} out")
 
 
 def endpoint_config(base_url: str | None, key_variable: str | None, timeout: float) -> "EndpointConfig":

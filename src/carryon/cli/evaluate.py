@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import check_part, number
+from .options import check_failures, check_part, number
 from .train import RUNS
 
 
@@ -44,7 +44,7 @@ def evaluate(
     Example: carryon evaluate quickstart --exhaustive --failures failures.jsonl
     """
     from ..config import EvaluationConfig, load
-    from ..errors import BadInput, PathExists
+    from ..errors import BadInput
     from ..evaluation import describe
     from ..evaluation import text_prompt as read_text_prompt
     from ..runs import find_run
@@ -79,8 +79,7 @@ def evaluate(
             "seed": seed,
         },
     )
-    if failures is not None and failures.exists() and not force:
-        raise PathExists(f"{failures} is already there: choose another path, or pass --force to replace it")
+    check_failures(failures, force)
     known = None if problems or failures or force else found.read_evaluation(question.hash)
     result = known or _ask(found, question, problems, failures, device, precision)
     if as_json:

@@ -46,7 +46,8 @@ def import_(
         run = import_huggingface(path, runs, data if any(told.values()) else None, characters, name)
     else:
         run = import_nanogpt(path, runs, data, characters, name or "nanogpt")
-    print(f"{run.path}: now 'carryon evaluate {run.path.name}' or 'carryon ask {run.path.name} 128+367'")
+    here = run.path.name if runs == RUNS else run.path
+    print(f"{run.path}: now 'carryon evaluate {here}' or 'carryon ask {here} 128+367'")
     if not is_folder:
         print(GELU_NOTE)
 

@@ -28,7 +28,7 @@ from .endpoint import (
     tell,
 )
 from .finetune import finetune
-from .options import amount, number
+from .options import amount, check_failures, number
 
 if TYPE_CHECKING:
     from ..evaluation import Report
@@ -113,24 +113,19 @@ def evaluate(
     Example: carryon hosted evaluate --model my-model --base-url http://127.0.0.1:8000/v1 --format plain --num-test 1000
     """
     from ..config import EvaluationConfig, load, override
-    from ..errors import BadConfig, BadInput, PathExists, UnknownName
+    from ..errors import BadConfig, UnknownName
     from ..files import write_whole
     from ..interop.hosted import Endpoint, HostedExam, LimitsConfig, RequestConfig, TuningJob
     from .output import print_json
 
-    if failures is not None and failures.exists() and not force:
-        raise PathExists(f"{failures} is already there: choose another path, or pass --force to replace it")
-    if failures is not None and failures.is_dir():
-        raise BadInput(f"--failures {failures} is a folder: name a file to write")
-    if failures is not None and not failures.parent.is_dir():
-        raise BadInput(f"--failures {failures} cannot be written: make the folder {failures.parent} first")
+    check_failures(failures, force)
     if split not in ("test", "validation"):
         raise UnknownName("split", split, ("test", "validation"))
     given = {"operation": operation, "base": base, "digits": digits, "format": format, "spaces": spaces, "stop": stop}
     given |= {"num_test": num_test, "split_seed": split_seed}
     tuned = None if job is None else TuningJob.open(job)
     if tuned is not None:
-        refuse_beside(f"the data of --job {job}", given)
+        refuse_beside(f"the data of --job {job} says which problems", given)
         model, base_url = model or tuned.tuned_model, base_url or tuned.config.base_url
         kind = kind or ("chat" if tuned.config.form == "openai" else "completion")
         data = tuned.config.data

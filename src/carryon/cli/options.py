@@ -2,6 +2,7 @@
 
 import math
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -54,3 +55,17 @@ def check_part(run: "Run", option: str, given: int) -> None:
     if not 0 <= given <= last:
         learnt = f"data sets 0 to {last}" if last else "one data set, number 0"
         raise BadInput(f"{option} {given} is not there: {run.path.name} learnt from {learnt}")
+
+
+def check_failures(path: Path | None, force: bool) -> None:
+    """Whether what went wrong can be written there, before everything is asked."""
+    from ..errors import BadInput, PathExists
+
+    if path is None:
+        return
+    if path.is_dir():
+        raise BadInput(f"--failures {path} is a folder: name a file to write")
+    if path.exists() and not force:
+        raise PathExists(f"{path} is already there: choose another path, or pass --force to replace it")
+    if not path.parent.is_dir():
+        raise BadInput(f"--failures {path} cannot be written: make the folder {path.parent} first")

@@ -78,7 +78,8 @@ def reproduce(
         print(f"{len(left)} runs did not fit the budget (about {_duration(cost)} of work): the same command goes on")
     if failed or left:
         raise typer.Exit(1 if failed else 0)
-    print(f"all done: 'carryon report {' '.join(names)} --tier {tier}' shows it")
+    where = "" if results == RESULTS else f" --results {results}"
+    print(f"all done: 'carryon report {' '.join(names)} --tier {tier}{where}' shows it")
 
 
 def _say_what_failed(failed: list[tuple[str, str]]) -> None:

@@ -192,7 +192,10 @@ class RunConfig(Config):
             and self.text.mixing != "none"
             and (self.train.endless or self.train.packing == "rows")
         ):
-            raise ValueError("text goes into a stream of a finite set: leave train.endless and train.packing rows out")
+            raise ValueError(
+                "text goes into a stream of a finite set: leave train.endless out, and set train.packing=stream and "
+                "train.loss=all"
+            )
         for question in (*self.evaluations, *self.watch):
             if question.problems == "text" and self.text is None:
                 raise ValueError("an evaluation asks how well the model reads text, but there is none: set text.corpus")

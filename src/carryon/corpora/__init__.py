@@ -127,7 +127,7 @@ def get_corpus(name: str) -> Path:
 def text_folder() -> Path:
     """Where corpora are kept: $CARRYON_TEXT, or a folder of the user's cache."""
     if named := os.environ.get("CARRYON_TEXT"):
-        return Path(named)
+        return Path(named).expanduser()
     return cache_folder("text")
 
 

@@ -1,6 +1,6 @@
 """The parts of a test that a training set tells apart."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,10 @@ from ..operations import (
 from .scoring import Slices
 
 
-def slices_of(dataset: Dataset, digit_apart: int | None = None) -> Slices:
+def slices_of(dataset: Dataset, digit_apart: int | None = None, in_text: Collection[str] = ()) -> Slices:
     """The parts that a training set tells apart: seen, seen with operands swapped, with something hidden in it.
 
-    `digit_apart`: a digit to tell apart by its place, hidden or not.
+    `digit_apart`: a digit to tell apart by its place, hidden or not. `in_text`: questions of a text that was read, too.
     """
     splits = dataset.splits
     domain, exclude = splits.domain, splits.config.exclude
@@ -33,6 +33,8 @@ def slices_of(dataset: Dataset, digit_apart: int | None = None) -> Slices:
     def parts(problems: Sequence[Problem]) -> dict[str, NDArray[np.bool_]]:
         codes = _codes(problems, domain)
         seen = is_in_training(codes)
+        if in_text:
+            seen = seen | np.array([problem.question in in_text for problem in problems], bool)
         names = {"seen in training": seen, "not seen": ~seen}
         if isinstance(domain, Pairs):
             names["not seen, but swapped"] = ~seen & (codes >= 0) & is_in_training(domain.swapped(codes))

@@ -312,4 +312,8 @@ def _functions(measured: Measured, theirs: Mapping[str, Any]) -> Table:
         rows.append([LARGE, within, *cells])
     rows += [[f"{name} (paper)", *map(str, values)] for name, *values in theirs["rows"]]
     columns = tuple(f"{name}, {what}" for name in ("sine", "sqrt") for what in ("before", "plain", "detailed"))
-    return Table("Sine and square root after 1,000 examples (%)", ("model", "within", *columns), rows)
+    note = (
+        "By the true value, however it is written. The table below asks for what the format would have written: a "
+        "scratchpad's last step, which is not always the true value."
+    )
+    return Table("Sine and square root after 1,000 examples (%)", ("model", "within", *columns), rows, note)

@@ -4,8 +4,9 @@ Shapes: B batch, T tokens, S tokens attended to, V vocabulary.
 """
 
 import inspect
+import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -157,6 +158,8 @@ def load_causal(config: PretrainedConfig, *, trains: bool = True) -> CausalModel
                 )
                 if missing := sorted(report["missing_keys"]):
                     raise BadInput(f"{folder} lacks weights of its model: {', '.join(missing[:3])}")
+                if more := _of_more_layers(report["unexpected_keys"], inner):
+                    raise BadInput(f"{folder} has weights of more layers than its config.json tells of: {more[0]}, …")
         except (CarryonError, torch.OutOfMemoryError, MemoryError):
             raise
         except safetensors.SafetensorError as error:
@@ -174,6 +177,12 @@ def load_causal(config: PretrainedConfig, *, trains: bool = True) -> CausalModel
     if not trains:
         inner.requires_grad_(False)
     return model
+
+
+def _of_more_layers(names: Collection[str], inner: nn.Module) -> list[str]:
+    """Of the names that a model does not know, those that are a known one's with another number."""
+    known = {re.sub(r"\d+", "#", name) for name in inner.state_dict()}
+    return sorted(name for name in names if re.sub(r"\d+", "#", name) in known)
 
 
 def _checked(inner: Any, config: PretrainedConfig) -> CausalModel:

@@ -146,6 +146,10 @@ def _exported_config(folder: Path, record: Mapping[str, Any]) -> RunConfig | Non
     if not record:
         return None
     told = record.get("run")
+    if told is None and "digest" in record:
+        raise BadInput(
+            f"{folder} is a pretrained model: 'carryon train finetune --set model.pretrained=…' starts from it"
+        )
     if not isinstance(told, dict) or not isinstance(told.get("config"), dict) or "weights" not in record:
         raise BadInput(f"{folder / RECORD} is broken: it does not tell of a run")
     return load(RunConfig, told["config"])

@@ -37,7 +37,7 @@ class Prepared:
 
 def models_folder() -> Path:
     if named := os.environ.get("CARRYON_MODELS"):
-        return Path(named)
+        return Path(named).expanduser()
     return cache_folder("models")
 
 

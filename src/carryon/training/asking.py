@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from ..config import DataConfig, EvaluationConfig, TextConfig
-from ..data import Dataset, domain_of, draw_held_out
+from ..data import Dataset, domain_of, draw_held_out, questions_in, split_text
 from ..errors import Unsupported
 from ..evaluation import (
     TEXT_PROMPTS,
@@ -43,9 +43,10 @@ class Exam:
         precision: torch.dtype = torch.float32,
         *,
         problems: Sequence[Problem] | None = None,
+        text: TextConfig | None = None,
         again: bool = False,
     ) -> None:
-        self.question, self._part = question, parts[question.part]
+        self.question, self._part, self._text = question, parts[question.part], text
         self._format = self._part.format if question.data is None else make_format(question.data.format)
         self.problems = problems_of(question, self._part) if problems is None else problems
         self._prefix = _prefixes(question, parts, self._format)
@@ -81,7 +82,7 @@ class Exam:
         if question.corrupt != "none":
             found = evaluate_corrupted(self.problems, self._format, self._complete, question.corrupt, question.seed)
             return found, None
-        parts = slices_of(self._part, question.digit_apart) if slices else None
+        parts = slices_of(self._part, question.digit_apart, read_questions(self._text)) if slices else None
         self._complete.cropped = 0
         report = score(
             self._sheets,
@@ -111,10 +112,15 @@ def make_exam(
 ) -> "Exam | Reading":
     """What a question of a run asks for; `text` is the run's."""
     if question.problems != "text":
-        return Exam(question, parts, model, tokenizer, precision, again=again)
+        return Exam(question, parts, model, tokenizer, precision, text=text, again=again)
     if text is None:
         raise Unsupported("the model was trained without text: there is none to read")
     return Reading(question, text, model, tokenizer, precision)
+
+
+def read_questions(text: TextConfig | None) -> set[str]:
+    """What the text that is trained on has of questions."""
+    return set() if text is None or text.mixing == "none" else questions_in(split_text(text).train)
 
 
 def _prefixes(question: EvaluationConfig, parts: Sequence[Dataset], format: Format) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..config import PretrainedConfig, RunConfig
-from ..data import SPLITS, Dataset, characters_of, make_dataset, questions_in, split_text
+from ..data import SPLITS, Dataset, characters_of, make_dataset
 from ..devices import describe_device
 from ..errors import BadRun, CarryonError
 from ..evaluation import describe
@@ -25,7 +25,7 @@ from ..origin import origin
 from ..pretrained import find_pretrained
 from ..runs import Run, as_arrays
 from ..tokenizers import Characters, Tokenizer
-from .asking import make_exam
+from .asking import make_exam, read_questions
 from .display import Display, Silent
 from .feeds import make_feed
 from .loading import build_model, load_weights, tokenizer_of
@@ -109,16 +109,19 @@ def train(
                         raise Interrupted(f"stopped at step {progress.step:,}; the same command goes on from there")
 
             if team.is_first:
-                finish(run, config, progress, parts, tokenizer, model, stepper, time.monotonic() - started, display)
+                try:
+                    stopping.from_now_on_at_once()
+                    finish(run, config, progress, parts, tokenizer, model, stepper, time.monotonic() - started, display)
+                except KeyboardInterrupt:
+                    progress.save(run, model, stepper)
+                    raise Interrupted("stopped while it was evaluated; the same command goes on from there") from None
         team.wait()
     return run
 
 
 def count_tests_in_text(config: RunConfig, parts: Sequence[Dataset]) -> int:
     """How many test problems the text that is trained on has, too."""
-    if config.text is None or config.text.mixing == "none":
-        return 0
-    asked = questions_in(split_text(config.text).train)
+    asked = read_questions(config.text)
     return sum(problem.question in asked for part in parts for problem in part.problems("test")) if asked else 0
 
 
@@ -168,7 +171,7 @@ def finish(
             "steps": progress.step,
             "stopped": progress.reason,
             "seconds": round(progress.seconds, 3),
-            "training_seconds": round(stepper.seconds, 3),
+            "training_seconds": round(progress.training_before + stepper.seconds, 3),
             "command_seconds": round(seconds, 3),
             "parameters": model.num_parameters,
             **({"trained_parameters": model.num_trained} if model.num_trained != model.num_parameters else {}),

@@ -24,7 +24,7 @@ class Progress:
         self.stopped = False
         self.reason = "all steps done"
         self.held, self.best, self.since_best = 0, -1.0, 0
-        self.seconds_before = 0.0
+        self.seconds_before = self.training_before = 0.0
         self._started = self._saved = time.monotonic()
         self._stretch = 1.0
 
@@ -58,6 +58,7 @@ class Progress:
         tensors, state = stepper.state()
         weights = {f"model.{name}": tensor for name, tensor in model.weights().items()}
         mine = {"held": self.held, "best": self.best, "since_best": self.since_best, "seconds": self.seconds}
+        mine["training_seconds"] = self.training_before + stepper.seconds
         run.write_state(self.step, as_arrays(weights | tensors), {**state, "progress": mine})
         self._saved = time.monotonic()
         self._stretch = max(1.0, (self._saved - started) / _SAVING_SECONDS)
@@ -73,5 +74,6 @@ class Progress:
         stepper.load_state(arrays, state)
         progress, mine = cls(), state["progress"]
         progress.step, progress.seconds_before = state["step"], mine["seconds"]
+        progress.training_before = mine.get("training_seconds", 0.0)
         progress.held, progress.best, progress.since_best = mine["held"], mine["best"], mine["since_best"]
         return progress

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -60,25 +60,38 @@ def processes(device: str) -> Iterator[Team]:
         dist.destroy_process_group()
 
 
-@contextmanager
-def clean_stop() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and a polite kill are noted, and obeyed between two steps; a second Ctrl-C is obeyed at once."""
-    asked = False
+class Stopping:
+    """Ctrl-C and a polite kill are noted, and obeyed between two steps; a second one is obeyed at once."""
 
-    def note(number: int, frame: Any) -> None:
-        nonlocal asked
-        if asked:
+    def __init__(self) -> None:
+        self._asked = self._at_once = False
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def from_now_on_at_once(self) -> None:
+        """There are no more steps to stop between."""
+        self._at_once = True
+        if self._asked:
             raise KeyboardInterrupt
-        asked = True
 
-    before = {}
+    def note(self, number: int, frame: Any) -> None:
+        if self._asked or self._at_once:
+            raise KeyboardInterrupt
+        self._asked = True
+
+
+@contextmanager
+def clean_stop() -> Iterator[Stopping]:
+    """What ends a process is told to `Stopping` instead."""
+    stopping, before = Stopping(), {}
     try:
         for name in (signal.SIGINT, signal.SIGTERM):
-            before[name] = signal.signal(name, note)
+            before[name] = signal.signal(name, stopping.note)
     except ValueError:  # not the main thread: whoever runs us deals with signals
         pass
     try:
-        yield lambda: asked
+        yield stopping
     finally:
         for name, handler in before.items():
             signal.signal(name, handler)

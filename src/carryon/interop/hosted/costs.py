@@ -137,7 +137,7 @@ def estimate_tuning(config: TuningConfig, price: float | None = None) -> TuningE
     """What training takes, by the contents of its file. `price`: dollars for a million tokens."""
     count, examples, tokens = TokenCount(), 0, 0
     for text in _texts(config):
-        examples, tokens = examples + 1, tokens + count(text)
+        examples, tokens = examples + 1, tokens + count(text) + (2 * PER_MESSAGE if config.form == "openai" else 0)
     cost = None if price is None else tokens * (config.epochs or 1) * price / 1_000_000
     return TuningEstimate(examples, tokens, count.how, config.epochs, cost)
 
