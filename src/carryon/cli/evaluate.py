@@ -26,7 +26,11 @@ def evaluate(
     example_set: Annotated[int, number("Which examples.")] = 0,
     examples_part: Annotated[int | None, number("Which data set they come from; else that of --part.")] = None,
     text_prompt: Annotated[
-        str | None, typer.Option(help="Text of this kind in front, such as 'short outside'; --example-set says which.")
+        str | None,
+        typer.Option(
+            help="Text in front: short outside, long outside, numbers outside, short inside or long inside (of tiny "
+            "Shakespeare); --example-set says which."
+        ),
     ] = None,
     corrupt: Annotated[str, typer.Option(help="random or precise: two wrong digits first, the third scored.")] = "none",
     temperature: Annotated[float, typer.Option(help="0 is greedy; the paper says 0.8.")] = 0.0,

@@ -94,7 +94,7 @@ def evaluate(
     price_input: Annotated[float | None, amount("Dollars for a million tokens of prompts.", 0)] = None,
     price_output: Annotated[float | None, amount("Dollars for a million tokens of answers.", 0)] = None,
     max_cost: Annotated[float | None, amount("Stop before more dollars than this are spent.", 0)] = None,
-    max_requests: Annotated[int | None, number("Stop after so many requests.")] = None,
+    max_requests: Annotated[int | None, number("Stop after so many requests, earlier tries' counted in.")] = None,
     answers: Annotated[
         Path | None, typer.Option(help="The file of all answers; hosted/MODEL.jsonl if left out.")
     ] = None,
