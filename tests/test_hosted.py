@@ -239,11 +239,11 @@ def test_a_server_that_does_not_speak_the_protocol_is_named_and_never_scored(exa
 def test_the_time_for_an_answer_holds_for_headers_and_errors_too(exam, server, fault):
     server.faults[PROMPTS[3]] = [fault]
     started = time.monotonic()
-    result, _ = exam(timeout=0.4).ask()
-    assert time.monotonic() - started < 5  # the server drips for ten seconds
+    result, _ = exam(timeout=1.5).ask()
+    assert time.monotonic() - started < 8  # the server drips for ten seconds
     assert {k: result[k] for k in expected()} == expected()
     assert server.asked[PROMPTS[3]] == 2
-    assert "no answer within 0.4 s" in [row.get("fault") for row in lines(Path(result["answers"]))]
+    assert "no answer within 1.5 s" in [row.get("fault") for row in lines(Path(result["answers"]))]
 
 
 @pytest.mark.parametrize("fault", ["huge error", "packed"])

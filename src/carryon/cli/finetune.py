@@ -88,22 +88,20 @@ def finetune(
     is_there = (folder / "job.json").exists()
     if cancel and not is_there and adopt is None:
         raise BadRun(f"{folder} holds no job: there is nothing to cancel")
+    given = {"operation": operation, "base": base, "digits": digits, "format": format, "spaces": spaces}
+    given |= {"stop": stop, "sampler": sampler, "num_test": num_test, "split_seed": split_seed}
+    drawn = {"size": size, "seed": seed, "as": form}
+    trained: dict[str, Any] = {"suffix": suffix, "epochs": epochs, "batch_size": batch_size}
+    trained["learning_rate_multiplier"] = learning_rate_multiplier
     if is_there and model is None:
-        told = {"data": data, "operation": operation, "digits": digits, "base": base, "format": format}
-        told |= {"spaces": spaces, "stop": stop, "size": size, "sampler": sampler, "seed": seed, "as": form}
-        told |= {"split_seed": split_seed, "num_test": num_test, "no_validation": no_validation, "suffix": suffix}
-        told |= {"epochs": epochs, "batch_size": batch_size, "base_url": base_url}
-        refuse_beside(
-            f"the job in {folder} has its settings", told | {"learning_rate_multiplier": learning_rate_multiplier}
-        )
+        others = {"data": data, "no_validation": no_validation, "base_url": base_url}
+        refuse_beside(f"the job in {folder} has its settings", given | drawn | trained | others)
         config = TuningJob.open(folder).config
     elif model is None:
         raise BadConfig(f"{folder} holds no job yet: name the model to start from with --model")
     else:
-        given = {"operation": operation, "base": base, "digits": digits, "format": format, "spaces": spaces}
-        given |= {"stop": stop, "sampler": sampler, "num_test": num_test, "split_seed": split_seed}
         if data is not None:
-            refuse_beside("--data says which problems", given | {"size": size, "seed": seed, "as": form})
+            refuse_beside("--data says which problems", given | drawn)
             of_data, seed, form = config_of_dataset(data)
         else:
             of_data = data_config(given | {"num_examples": 1_000 if size is None else size})
@@ -117,10 +115,7 @@ def finetune(
                 "form": form or "openai",
                 "data_folder": None if data is None else str(data.resolve()),
                 "validation": not no_validation,
-                "suffix": suffix,
-                "epochs": epochs,
-                "batch_size": batch_size,
-                "learning_rate_multiplier": learning_rate_multiplier,
+                **trained,
             },
             as_options=True,
         )

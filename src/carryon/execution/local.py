@@ -52,9 +52,10 @@ def run_local(
                     break
                 if task.parent in keys and task.parent not in done | failed | left.keys():
                     continue
-                left_over = deadline - time.time() if deadline is not None else math.inf
-                too_late = estimate(task) > left_over
-                if sharing and not too_late and (len(pool.busy) + 1) * estimate(task) > left_over:
+                remaining = deadline - time.time() if deadline is not None else math.inf
+                alone = estimate(task)
+                too_late = alone > remaining
+                if sharing and not too_late and (len(pool.busy) + 1) * alone > remaining:
                     continue  # it may have the time once fewer share it
                 waiting.remove(task)
                 if task.parent in failed:

@@ -1,7 +1,7 @@
-"""How models of transformers read one token more here: into a cache with room for it, which is then read once.
+"""How models of transformers attend here: to whole rows without a mask, to a cache by reading it once.
 
 The library's own cache copies all that it holds to add a token, and where heads share their keys and values, torch's
-attention is given a copy for each of them. Of long prompts that is nearly all of the time.
+attention is given a copy for each of them. Of long prompts that is nearly all of the time. Ours has room for more.
 
 Shapes: B rows, S tokens attended to, H heads, J heads that have keys and values of their own, G of those heads that
 share each, K numbers a head.
@@ -72,7 +72,7 @@ def _precision(numbers: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else numbers.dtype
 
 
-def read_caches_once(inner: Any) -> None:
+def attend_our_way(inner: Any) -> None:
     """For models whose attention is torch's; others stay as they are."""
     if inner.config.get_text_config()._attn_implementation != "sdpa":
         return

@@ -20,7 +20,7 @@ from ..config import LoraConfig, PretrainedConfig
 from ..errors import BadConfig, BadInput, CarryonError, MissingExtra, Unsupported
 from ..model import LanguageModel, run_block
 from ..pretrained import find_pretrained
-from .attending import attend_as_the_library, make_past, read_caches_once
+from .attending import attend_as_the_library, attend_our_way, make_past
 from .library import library, quiet
 
 
@@ -170,7 +170,7 @@ def load_causal(config: PretrainedConfig, *, trains: bool = True) -> CausalModel
         except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise Unsupported(f"transformers cannot load {folder} as a causal model: {reason[:200]}") from None
-        read_caches_once(inner)
+        attend_our_way(inner)
         model = _checked(inner, config)
     if config.lora is not None:
         _add_adapter(inner, config.lora)
