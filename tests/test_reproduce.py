@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from carryon.config import CompletionConfig, EvaluationConfig, RunConfig
+from carryon.costs import Forecast
 from carryon.errors import OutOfMemory
 from carryon.execution import Outcome, Task, order_tasks, perform
 from carryon.execution.local import run_local
@@ -369,6 +370,36 @@ def test_one_seed_of_everything_comes_before_the_second_of_anything(tmp_path):
     seeds = [task.run.seed for task in plan.tasks]
     assert seeds == sorted(seeds)
     assert set(seeds) == {0, 1, 2}
+
+
+def test_the_time_left_is_known_before_a_run_is_done():
+    """Four runs that begin together end together: the pace alone would call the first of them all there is."""
+    forecast = Forecast({"a": 10, "b": 10, "c": 10, "d": 10}, workers=1)
+    assert forecast.left(0) == 40
+    forecast.finished("a", 10)  # its part of 37 seconds that four shared
+    assert forecast.left(37) == pytest.approx(5)  # half a run at least, however much was begun
+    assert forecast.left(20) == pytest.approx(20)
+
+
+@pytest.mark.parametrize("factor", [1, 100])
+def test_the_time_left_learns_how_fast_this_machine_is(factor):
+    estimates = {f"{number}": 1.0 + number % 3 for number in range(60)}
+    forecast = Forecast(estimates, workers=2)
+    for number in range(30):
+        forecast.finished(f"{number}", factor * estimates[f"{number}"])
+    whole = factor * sum(estimates.values())
+    assert forecast.left(whole / 2 / 2) == pytest.approx(whole / 2 / 2, rel=0.05)
+
+
+def test_the_time_left_counts_workers_it_was_not_told_of():
+    forecast = Forecast(dict.fromkeys("abcdefgh", 5.0))
+    for task in "abcd":
+        forecast.finished(task, 5.0)
+    assert forecast.left(5.0) == pytest.approx(5.0)
+    for task in "efg":
+        forecast.gave_up(task, 1.0)
+    forecast.finished("h", 5.0)
+    assert forecast.left(10.0) == 0
 
 
 def test_what_a_larger_model_costs_is_guessed_by_its_size(tmp_path):

@@ -47,6 +47,38 @@ class Costs:
         return median(self.rates[kind].values())
 
 
+class Forecast:
+    """How long tasks will still take: as estimated, corrected by what those that are done took.
+
+    Estimates stand on runs of another machine, perhaps, but tell short ones from long ones on this one, too.
+    """
+
+    def __init__(self, estimates: Mapping[str, float], workers: int | None = None) -> None:
+        """`workers`: how many tasks have seconds of their own at a time; as many as it turns out if left out."""
+        self._to_do = dict(estimates)
+        self._typical = sum(estimates.values()) / max(1, len(estimates))
+        self._workers = workers
+        self._expected = self._taken = self._lost = 0.0
+
+    def finished(self, task: str, seconds: float) -> None:
+        self._expected += self._to_do.pop(task, 0.0)
+        self._taken += seconds
+
+    def gave_up(self, task: str, seconds: float) -> None:
+        self._to_do.pop(task, None)
+        self._lost += seconds
+
+    def left(self, elapsed: float) -> float:
+        """Seconds until all are done, so many after the first began."""
+        spent = self._taken + self._lost
+        workers = self._workers or max(1.0, spent / max(elapsed, 1e-9))
+        # One typical task that took what it should keeps the first few that are done from deciding alone.
+        slower = (self._taken + self._typical) / max(self._expected + self._typical, 1e-9)
+        begun = max(0.0, workers * elapsed - spent)
+        to_do = slower * sum(self._to_do.values())
+        return max(to_do - begun, to_do / max(1, len(self._to_do)) / 2) / workers if self._to_do else 0.0
+
+
 def work_of(config: Mapping[str, Any]) -> Work:
     """Of a run's config as it is written down."""
     model = {**ModelConfig().model_dump(), **config.get("model", {})}

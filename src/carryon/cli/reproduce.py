@@ -123,7 +123,17 @@ def _carry_out(
     address: str | None,
 ) -> tuple[list[tuple[str, str]], list["Task"]]:
     """What failed and why, and what was not begun."""
-    screen = Overview(plan)
+    if not plan.tasks:
+        return [], []
+    on_gpu = False
+    if on == "local":
+        from ..devices import pick_device
+
+        on_gpu = pick_device(device).type != "cpu"
+        jobs = jobs or (1 if on_gpu else os.cpu_count() or 1)
+        if not on_gpu and plan.trains_at_full_size:
+            print(f"note: tier {plan.tier} trains the paper's model, which is slow without a GPU", file=sys.stderr)
+    screen = Overview(plan, None if on != "local" else 1 if on_gpu else jobs)
     failed: list[tuple[str, str]] = []
     stopped: list[Task] = []
 
@@ -136,8 +146,6 @@ def _carry_out(
             plan.keep(task, outcome)
         screen.finished(task, outcome)
 
-    if not plan.tasks:
-        return [], []
     deadline = time.time() + budget if budget is not None else None
     arguments: dict[str, Any] = {"device": device, "compile": compile}
     if on == "ray":
@@ -149,18 +157,13 @@ def _carry_out(
 
         left = run_on_slurm(plan.tasks, runs, tell, gpus=gpus, jobs=jobs, deadline=deadline, **arguments)
     else:
-        from ..devices import pick_device
         from ..execution.local import run_local
 
-        on_gpu = pick_device(device).type != "cpu"
-        if not on_gpu and plan.trains_at_full_size:
-            print(f"note: tier {plan.tier} trains the paper's model, which is slow without a GPU", file=sys.stderr)
-        jobs = jobs or (1 if on_gpu else os.cpu_count() or 1)
         left = run_local(
             plan.tasks,
             runs,
             tell,
-            jobs=jobs,
+            jobs=jobs or 1,
             sharing=on_gpu,
             deadline=deadline,
             estimate=plan.estimate,
@@ -174,17 +177,19 @@ def _carry_out(
 class Overview:
     """One display over all runs: a moving line on a terminal, a line per finished run elsewhere."""
 
-    def __init__(self, plan: "Plan") -> None:
+    def __init__(self, plan: "Plan", workers: int | None) -> None:
+        """`workers`: how many runs have a processor of their own; not known where a cluster decides."""
+        from ..costs import Forecast
+
         self._plan = plan
+        estimates = {task.key: plan.estimate(task) for task in plan.tasks}
+        self._forecast = Forecast(estimates, workers)
         self._tty = sys.stderr.isatty()
         self._total, self._done = len(plan.tasks), 0
         self._began = time.monotonic()
         self._running: dict[str, str] = {}
-        if plan.tasks:
-            cost = _duration(sum(plan.estimate(task) for task in plan.tasks))
-            print(
-                f"{self._total} runs to do, {plan.done} done; about {cost} ({plan.basis})", file=sys.stderr, flush=True
-            )
+        cost = _duration(sum(estimates.values()) / (workers or 1))
+        print(f"{self._total} runs to do, {plan.done} done; about {cost} ({plan.basis})", file=sys.stderr, flush=True)
 
     def started(self, task: "Task") -> None:
         self._running[task.key] = self._plan.name_of(task)
@@ -193,6 +198,10 @@ class Overview:
     def finished(self, task: "Task", outcome: "Outcome") -> None:
         self._running.pop(task.key, None)
         self._done += 1
+        if outcome.error is None and not outcome.interrupted:
+            self._forecast.finished(task.key, outcome.seconds)
+        else:
+            self._forecast.gave_up(task.key, outcome.seconds)
         if outcome.error is not None:
             what = f"failed: {outcome.error}"
         elif outcome.interrupted:
@@ -211,9 +220,8 @@ class Overview:
         self._draw()
 
     def _left(self) -> str:
-        pace = (time.monotonic() - self._began) / max(1, self._done)
-        rest = self._total - self._done
-        return f"  ({_duration(pace * rest)} left)" if rest else ""
+        seconds = self._forecast.left(time.monotonic() - self._began)
+        return f"  ({_duration(max(1.0, seconds))} left)" if self._done < self._total else ""
 
     def _draw(self) -> None:
         if self._tty and self._running:
