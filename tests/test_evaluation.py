@@ -111,6 +111,9 @@ def test_a_failure_says_after_which_prefix_it_was_written(prefix):
     report = score(sheets, lambda prompts: ["?"] * len(prompts), prefix=prefix, slices=slices_of(dataset))
     expected = [None] * 5 if not prefix else ["set 0"] * 5 + ["set 1"] * 5
     assert [failure.get("after") for failure in report.failures] == expected
+    for failure in report.failures:
+        shown = prefix[failure["after"]] if prefix else ""
+        assert failure["prompt"] == f"{shown}${failure['question']}="
 
 
 def test_a_prefix_stands_in_front_of_every_prompt():

@@ -855,6 +855,8 @@ def test_the_command_prints_estimate_table_and_cost(server, tmp_path):
         assert part in done.stdout
     assert len(server.bodies[0]["messages"]) == 6
     wrong = lines(tmp_path / "wrong.jsonl")
+    assert [message["role"] for message in wrong[0]["messages"]] == ["system", *["user", "assistant"] * 2, "user"]
+    assert wrong[0]["messages"][-1]["content"] == wrong[0]["prompt"]
     assert len(wrong) == len(lines(tmp_path / "hosted" / "adder-small.jsonl")) - int(done.stdout.split("│")[2])
     with pytest.raises(PathExists):
         evaluate_hosted("adder-small", failures=tmp_path / "wrong.jsonl")

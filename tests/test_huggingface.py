@@ -56,6 +56,13 @@ CASES = {
     "ascii": {"format": "plain", "tokenizer": "ascii"},
     "byte pairs": {"format": "plain", "tokenizer": "gpt2", "steps": 2, "num_test": 100},
     "scratchpad": {"format": "simplified_scratchpad", "context": 96, "steps": 30, "num_test": 100},
+    "all in use": {
+        "format": "plain",
+        "context": 96,
+        "steps": 2,
+        "num_test": 20,
+        "mix": ({"format": "simplified_scratchpad", "digits": 2, "num_examples": 100, "num_test": 20},),
+    },
     "mixed": {"mix": ({"operation": "subtract", "digits": 2, "num_examples": 1_000, "num_test": 200},)},
 }
 
@@ -664,10 +671,21 @@ def test_the_command_line_exports_and_imports(made, tmp_path, monkeypatch):
     with pytest.raises(BadConfig, match=r"name '\.\./x' cannot name a folder"):
         command("import", folder, "--name", "../x", "--format", "plain")
     assert not list(tmp_path.glob("x-*"))
-    with pytest.raises(OSError, match="No such file"):
+    with pytest.raises(BadInput, match=r"nothing is not there: name a \.pt file of nanoGPT, or a folder of"):
         command("import", tmp_path / "nothing")
     other = command("import", folder, "--format", "plain")  # told what it is: not the run that it was
     assert Run.open(Path(other.partition(":")[0])).config.data.format.name == "plain"
+
+
+def test_a_model_without_a_character_to_end_texts_with_says_so(made, tmp_path):
+    """Sums end in a newline, which scratchpads are full of, and begin with digits, which answers are made of."""
+    run, folder = made("all in use")
+    _, tokenizer = opened(folder)
+    assert tokenizer.eos_token is None
+    assert "Every character of its vocabulary is in use: none is left" in (folder / "README.md").read_text()
+    told = "which lm-evaluation-harness wants of a model"
+    assert told in command("export", run.path, "--to", "lm-eval", "--out", tmp_path / "tasks")
+    assert told not in command("export", made("mixed")[0].path, "--to", "lm-eval", "--out", tmp_path / "others")
 
 
 def test_runs_that_are_not_finished_are_refused(made, tmp_path):

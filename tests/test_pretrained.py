@@ -840,6 +840,8 @@ def test_a_trained_model_is_written_as_a_folder_for_the_library(names_of, tmp_pa
     save_tuned(model, run, tmp_path / "out")
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
     torch.testing.assert_close(theirs(tokens).logits, expected, atol=1e-5, rtol=1e-5)
+    (tmp_path / "seen").touch()
+    assert {file.stat().st_mode for file in (tmp_path / "out").iterdir()} == {(tmp_path / "seen").stat().st_mode}
     # And what the library has trained comes back in.
     again = load_causal(PretrainedConfig(pretrained=add_pretrained("back", tmp_path / "out").name, context=48)).eval()
     torch.testing.assert_close(again(tokens), expected, atol=1e-5, rtol=1e-5)

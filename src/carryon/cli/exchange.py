@@ -35,9 +35,14 @@ def import_(
     Example: carryon import ckpt.pt --format plain --vocabulary '0123456789+=\\n'
     """
     from ..config import DataConfig, load
+    from ..errors import BadInput
     from ..interop.importing import import_huggingface
     from ..interop.nanogpt import GELU_NOTE, import_nanogpt
 
+    if not path.exists():
+        raise BadInput(
+            f"{path} is not there: name a .pt file of nanoGPT, or a folder of 'carryon export' or save_pretrained"
+        )
     told = {"operation": operation, "format": format}
     data = load(DataConfig, {"format": "plain"} | {key: value for key, value in told.items() if value is not None})
     characters = vocabulary.replace("\\n", "\n") if vocabulary is not None else None
@@ -110,7 +115,9 @@ def _export_pretrained(run: "Run", folder: Path, force: bool) -> None:
 
 def _export_tasks(run: "Run", folder: Path, force: bool) -> None:
     from ..data import make_dataset
+    from ..interop.cards import NO_END_TOKEN
     from ..interop.harness import export_lm_eval
+    from ..interop.vocabularies import find_marks
     from ..tokenizers import Characters
     from ..training.loading import tokenizer_of
 
@@ -119,6 +126,8 @@ def _export_tasks(run: "Run", folder: Path, force: bool) -> None:
     tokenizer = Characters(vocabulary) if vocabulary is not None else tokenizer_of(config)
     parts = [make_dataset(data, config.seed) for data in config.parts]
     _say(export_lm_eval(parts, folder, tokenizer=tokenizer, context=config.model.context, force=force), folder)
+    if isinstance(tokenizer, Characters) and find_marks(parts, tokenizer).padding is None:
+        print(f"note: every character of {run.path.name} is in use, and {NO_END_TOKEN}")
 
 
 def _export_data(source: Path, folder: Path, force: bool) -> None:

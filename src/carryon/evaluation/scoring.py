@@ -85,7 +85,7 @@ def score(
     prefixes = {"": prefix} if isinstance(prefix, str) else prefix
     for sheet in sheets:
         for name, written in _ask(sheet, complete, prefixes, given_lines).items():
-            _count(report, sheet, name, written, slices)
+            _count(report, sheet, name, prefixes[name], written, slices)
         if tick:
             tick(report.count)
     return report
@@ -114,6 +114,7 @@ def _count(
     report: Report,
     sheet: Sheet,
     name: str,
+    prefix: str,
     answers: "tuple[NDArray[np.bool_], Written]",
     slices: Slices | None,
 ) -> None:
@@ -143,7 +144,7 @@ def _count(
                     "answer": example.answer,
                     "read": answer,
                     **({"after": name} if name else {}),
-                    "prompt": example.prompt,
+                    "prompt": prefix + example.prompt,
                     "completion": completion,
                 }
             )

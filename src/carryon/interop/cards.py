@@ -10,6 +10,8 @@ from ..evaluation import describe, percent, wilson
 from ..operations import OPERATIONS
 from .architectures import Architecture
 
+NO_END_TOKEN = "none is left to end a text with, which lm-evaluation-harness wants of a model"
+
 
 class Shown(NamedTuple):
     """One problem, asked of the exported model."""
@@ -329,6 +331,8 @@ def _limits(config: RunConfig, stops: list[str], padding: str | None, compared: 
             "`skip_special_tokens=True` drops it from texts, and a data collator that leaves padding out of a loss "
             "leaves it out too."
         )
+    else:
+        points.append(f"Every character of its vocabulary is in use: {NO_END_TOKEN}.")
     if config.tokenizer != "gpt2":
         points.append("A character outside its vocabulary is an error, not an unknown token.")
     match config.model.position if isinstance(config.model, ModelConfig) else None:

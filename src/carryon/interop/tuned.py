@@ -62,6 +62,8 @@ def save_tuned(model: CausalModel, run: Run, folder: Path, *, force: bool = Fals
             pad_token_id=None if padding is None else tokenizer.number(padding),
         )
         model.inner.save_pretrained(partial)
+        for weights in partial.glob("*.safetensors"):  # which the library lets nobody else read
+            weights.chmod((partial / "tokenizer.json").stat().st_mode)
         theirs = transformers.AutoModelForCausalLM.from_pretrained(partial, dtype=torch.float32, **local).eval()
         compared = compare_logits(ours, [theirs(batch).logits for batch in batches])
         shown = ask_one(theirs, reader, parts[0])

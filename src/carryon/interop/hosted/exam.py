@@ -96,6 +96,7 @@ class HostedExam:
             tell=tell,
         )
         report = score(self._sheets, asker)
+        report.failures = [row | self._request.asked(row["prompt"]) for row in report.failures]
         known = [self._answers.known[key] for key in self._keys if key in self._answers.known]
         requests, *tokens = self._answers.spent(self._keys)
         counts = {

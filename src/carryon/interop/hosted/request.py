@@ -41,17 +41,19 @@ class Request:
     def num_messages(self) -> int:
         return 1 + len(self.shown) if self.config.kind == "chat" else 0
 
+    def asked(self, prompt: str) -> dict[str, Any]:
+        """The prompt with all that stands in front of it: `messages` of a chat, or `prompt`."""
+        config = self.config
+        if config.kind != "chat":
+            return {"prompt": config.instruction + "".join(q + a for q, a in self._shots) + prompt}
+        messages = [{"role": "system", "content": config.instruction}] if config.instruction else []
+        for question, answer in self._shots:
+            messages += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+        return {"messages": [*messages, {"role": "user", "content": prompt}]}
+
     def body(self, prompt: str) -> dict[str, Any]:
         config = self.config
-        body: dict[str, Any] = {"model": config.model}
-        if config.kind == "chat":
-            messages = [{"role": "system", "content": config.instruction}] if config.instruction else []
-            for question, answer in self._shots:
-                messages += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
-            body["messages"] = [*messages, {"role": "user", "content": prompt}]
-        else:
-            body["prompt"] = config.instruction + "".join(q + a for q, a in self._shots) + prompt
-        body["max_tokens"] = self.bound
+        body = {"model": config.model, **self.asked(prompt), "max_tokens": self.bound}
         for name in ("temperature", "top_p", "seed"):
             if (value := getattr(config, name)) is not None:
                 body[name] = value
