@@ -389,6 +389,10 @@ def test_a_gpt2_of_somebody_else_is_imported_with_its_characters(tmp_path):
     again, reader = opened(export_huggingface(run, tmp_path / "again"))
     torch.testing.assert_close(again(**reader(text, return_tensors="pt")).logits[0], ours_TV, atol=TOLERANCE, rtol=0)
     assert "trained elsewhere" in (tmp_path / "again" / "README.md").read_text()
+    # What it was trained on is not known: nothing is called seen or unseen.
+    found = json.loads(command("evaluate", run.path, "--limit", "5", "--device", "cpu", "--json"))
+    assert found["count"] == 5
+    assert "slice" not in found["by"]
 
 
 def test_a_vocabulary_can_be_named(tmp_path):

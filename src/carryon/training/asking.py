@@ -32,7 +32,11 @@ EXHAUSTIVE_LIMIT = 5_000_000
 
 
 class Exam:
-    """A question made ready for a model. `again`: it will be asked many times, so everything is kept at hand."""
+    """A question made ready for a model.
+
+    `again`: it will be asked many times, so everything is kept at hand. `trained`: it learnt from these very parts, so
+    that seen problems can be told from unseen ones; of a model from elsewhere, or not trained yet, nobody knows.
+    """
 
     def __init__(
         self,
@@ -45,8 +49,10 @@ class Exam:
         problems: Sequence[Problem] | None = None,
         text: TextConfig | None = None,
         again: bool = False,
+        trained: bool = True,
     ) -> None:
         self.question, self._part, self._text = question, parts[question.part], text
+        self._trained = trained
         self._format = self._part.format if question.data is None else make_format(question.data.format)
         self.problems = problems_of(question, self._part) if problems is None else problems
         self._prefix = _prefixes(question, parts, self._format)
@@ -82,7 +88,9 @@ class Exam:
         if question.corrupt != "none":
             found = evaluate_corrupted(self.problems, self._format, self._complete, question.corrupt, question.seed)
             return found, None
-        parts = slices_of(self._part, question.digit_apart, read_questions(self._text)) if slices else None
+        parts = None
+        if slices and self._trained:
+            parts = slices_of(self._part, question.digit_apart, read_questions(self._text))
         self._complete.cropped = 0
         report = score(
             self._sheets,
@@ -109,10 +117,11 @@ def make_exam(
     *,
     text: TextConfig | None = None,
     again: bool = False,
+    trained: bool = True,
 ) -> "Exam | Reading":
     """What a question of a run asks for; `text` is the run's."""
     if question.problems != "text":
-        return Exam(question, parts, model, tokenizer, precision, text=text, again=again)
+        return Exam(question, parts, model, tokenizer, precision, text=text, again=again, trained=trained)
     if text is None:
         raise Unsupported("the model was trained without text: there is none to read")
     return Reading(question, text, model, tokenizer, precision)
