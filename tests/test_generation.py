@@ -7,6 +7,7 @@ from carryon.errors import BadConfig, UnknownCharacter
 from carryon.formats import Texts
 from carryon.generation import Completer, perplexity, token_probabilities
 from carryon.model import Decoder, LanguageModel
+from carryon.positions import POSITIONS, Learned
 from carryon.tokenizers import Characters
 
 torch.set_num_threads(1)
@@ -85,6 +86,66 @@ def test_what_a_model_would_write_is_confirmed_and_nothing_else(model, prefix):
         for _ in range(2):  # the second time from memory
             assert complete.confirm(texts, prefix).tolist() == expected
     assert not Completer(model, TOKENIZER, ended, 30, temperature=0.8).confirm(texts, prefix).any()
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("position", POSITIONS)
+@torch.no_grad()
+def test_what_rows_begin_with_is_read_once_and_means_the_same(position, precision):
+    torch.manual_seed(1)
+    made = Decoder(ModelConfig(layers=2, heads=2, width=16, context=48, position=position), TOKENIZER.vocab_size).eval()
+    tokens = torch.cat((torch.randint(14, (1, 20)).expand(5, -1), torch.randint(14, (5, 9))), dim=1)
+    tokens[:, 20] = torch.arange(5)  # alike up to here
+    lengths = torch.tensor([29, 22, 21, 25, 23])
+    read = []
+    made.blocks[0].up.register_forward_pre_hook(lambda block, given: read.append(tuple(given[0].shape[:2])))
+    near = {"atol": 1e-5, "rtol": 1e-5} if precision == torch.float32 else {"atol": 5e-3, "rtol": 0}
+    with torch.autocast("cpu", dtype=precision, enabled=precision != torch.float32):
+        for place, alike in ((0, 0), (0, 20), (9, 7), (12, 8), (22, 20), (20, 20), (10, 20)):
+            expected = made(tokens)[:, place:]
+            read.clear()
+            torch.testing.assert_close(made.scores_from(place, tokens, alike), expected, **near)
+            once = min(place, alike)
+            assert read == ([(1, once), (5, 29 - once)] if once >= 8 else [(5, 29)])
+        cache = made.new_cache(5, 40, torch.device("cpu"), precision)
+        first = made.first_scores(tokens, lengths, cache)
+        one = [made(row[None, :length])[0, -1] for row, length in zip(tokens, lengths, strict=True)]
+        torch.testing.assert_close(first, torch.stack(one), **near)
+        # And what was read is in the cache, for all that comes.
+        tokens = tokens[:, :22].clone()
+        at = torch.full((5,), 21)
+        goes_on = made.next_scores(tokens, at, cache)
+        torch.testing.assert_close(goes_on, made(tokens)[:, -1], **near)
+
+
+@torch.no_grad()
+def test_ids_that_later_tokens_change_are_not_shared():
+    class FromTheEnd(Learned):
+        def ids(self, tokens_BT):
+            return (tokens_BT == 3).flip(1).cumsum(1).flip(1)
+
+    made = Decoder(ModelConfig(layers=1, heads=2, width=16, context=48), TOKENIZER.vocab_size).eval()
+    made.position = FromTheEnd(made.config)
+    tokens = torch.full((2, 12), 5)
+    tokens[1, 10] = 3
+    torch.testing.assert_close(made.scores_from(6, tokens, 6), made(tokens)[:, 6:])
+
+
+def test_batches_end_where_rows_stop_being_alike():
+    """1,000 sums begin with the same number; a batch of 1,024 would end in the next thousand."""
+    texts = Texts.of([(f"{a:03}+{b:03}=", f"{a + b:04}\n") for a in (7, 8) for b in range(1000)])
+    model = Decoder(ModelConfig(layers=1, heads=2, width=16, context=48), TOKENIZER.vocab_size)
+    drafts = Completer(model, TOKENIZER, ended, 30, batch_size=1024)._prepare(texts, "")
+    assert [(len(rows), place, alike) for rows, _, _, place, alike in drafts] == [(1000, 7, 4)] * 2
+    assert np.concatenate([rows for rows, *_ in drafts]).tolist() == list(range(2000))
+    # Rows that have nothing in common fill their batches, but for one or two that have a digit.
+    mixed = Texts.of([(f"{n * 7919 % 1000:03}+{n:03}=", "0\n") for n in range(1000)])
+    drafts = Completer(model, TOKENIZER, ended, 30, batch_size=300)._prepare(mixed, "")
+    assert [round(len(rows), -1) for rows, *_ in drafts] == [300, 300, 300, 100]
+    # Behind examples all of them have those in common, and one row alone has all but its answer.
+    for texts in (mixed, Texts.of([("128+367=", "495\n")])):
+        drafts = Completer(model, TOKENIZER, ended, 30, batch_size=300)._prepare(texts, "1+1=2\n3+4=7\n")
+        assert {alike for *_, alike in drafts} == {12 if texts is mixed else 24}
 
 
 def test_what_is_too_long_for_the_model_is_not_confirmed(model):

@@ -24,8 +24,9 @@ from .rng import Stream
 from .tokenizers import Tokenizer
 
 Finished = Callable[[str], bool]
-Draft = tuple[Any, Tensor, Tensor]
-"""Numbers of some rows, their tokens, and which of these the model is to write."""
+Draft = tuple[Any, Tensor, Tensor, int, int]
+"""Numbers of some rows, their tokens, which of these the model is to write, the place of the last token before all of
+those, and how many tokens the rows have in common."""
 
 _LOOK_EVERY = 16
 """Steps between looks at which rows are done: a look waits for the device, a step does not."""
@@ -89,9 +90,10 @@ class Completer:
         if self.remember:
             self._remembered[id(texts), prefix] = texts, drafts
         with self.evaluating():
-            for rows, tokens_BS, counts_BS in drafts:
+            for rows, tokens_BS, counts_BS, place, alike in drafts:
                 tokens_BS = tokens_BS.long()
-                wrong_BS = (self.model(tokens_BS[:, :-1]).argmax(dim=-1) != tokens_BS[:, 1:]) & counts_BS
+                written_BS = self.model.scores_from(place, tokens_BS[:, :-1], alike).argmax(dim=-1)
+                wrong_BS = (written_BS != tokens_BS[:, place + 1 :]) & counts_BS[:, place:]
                 holds[rows] = (~wrong_BS.any(dim=1)).cpu().numpy()
         return holds
 
@@ -107,6 +109,7 @@ class Completer:
         if self.crop:
             fits &= lengths - new <= self._longest_prompt()
         order = np.flatnonzero(fits)[np.argsort(lengths[fits], kind="stable")]
+        alike = _alike(rows.tokens_BT[order])
         drafts = []
         start = 0
         # Every token is given scores at once, of large vocabularies more than all else takes.
@@ -114,13 +117,14 @@ class Completer:
         at_once = min(16 * self.batch_size, self._cache_bytes // token_bytes)
         while start < len(order):
             longest = int(lengths[order[min(start + self.batch_size, len(order)) - 1]])
-            chunk = order[start : start + max(1, min(self.batch_size, at_once // longest))]
-            start += len(chunk)
+            most = max(1, min(self.batch_size, at_once // longest))
+            chunk = order[start : start + _rows_alike(alike[start : start + most + 1])]
             width = int(lengths[chunk].max())
             tokens_BS, mask_BS = rows.tokens_BT[chunk, :width], rows.mask_BT[chunk, 1:width]
-            drafts.append(
-                (chunk, torch.from_numpy(tokens_BS).to(self.device), torch.from_numpy(mask_BS).to(self.device))
-            )
+            shared = int(alike[start + 1 : start + len(chunk)].min(initial=width))
+            start += len(chunk)
+            tokens, mask = (torch.from_numpy(array).to(self.device) for array in (tokens_BS, mask_BS))
+            drafts.append((chunk, tokens, mask, int(mask_BS.any(axis=0).argmax()), shared))
         return drafts
 
     def _complete(self, prompts: Sequence[str]) -> list[str]:
@@ -314,6 +318,26 @@ def perplexity(model: LanguageModel, tokens: Any, batch_size: int = 16) -> float
         count += windows_BT[:, 1:].numel()
     model.train(was_training)
     return float(np.exp(total / count))
+
+
+def _alike(tokens_NT: Any) -> Any:
+    """How many tokens each row begins with that the row before it begins with, too.
+
+    None where there is no row before it; the last number is of the row behind all, which is not there either.
+    """
+    N, T = tokens_NT.shape
+    same_NT = np.zeros((N + 1, T + 1), bool)
+    same_NT[1:N, :T] = tokens_NT[1:] == tokens_NT[:-1]
+    return same_NT.argmin(axis=1)
+
+
+def _rows_alike(alike: Any) -> int:
+    """How many of some rows to take, at least half: up to where they have the least in common with what follows.
+
+    The last row is the first that cannot be taken.
+    """
+    half = max(1, len(alike) // 2)
+    return len(alike) - 1 - int(alike[half:][::-1].argmin())
 
 
 def _padded(rows: list[Any]) -> Any:

@@ -18,6 +18,8 @@ from .config import ModelConfig
 from .positions import POSITIONS, Position
 
 Trace = dict[str, Tensor]
+Before = tuple[Tensor, Tensor]
+"""Keys and values of tokens that all rows of a batch begin with, read once."""
 
 
 def cross_entropy(logits_NV: Tensor, targets_N: Tensor) -> Tensor:
@@ -69,6 +71,11 @@ class LanguageModel(nn.Module, ABC):
         if mask_BT is not None:
             targets_BT = targets_BT.masked_fill(~mask_BT, -100)
         return self.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.reshape(-1))
+
+    def scores_from(self, place: int, tokens_BT: Tensor, alike: int = 0) -> Tensor:
+        """The scores behind every token from this place on. In their first `alike` tokens the rows are the same."""
+        scores_BTV: Tensor = self(tokens_BT)[:, place:]
+        return scores_BTV
 
     @abstractmethod
     def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> Any:
@@ -123,15 +130,25 @@ class Attention(nn.Module):
         merged: Tensor = self.out(x_BHTK.transpose(1, 2).reshape(B, T, H * K))
         return merged
 
-    def forward(self, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None) -> Tensor:
-        q_BHTK, k_BHTK, v_BHTK = self.split(x_BTD)
+    def forward(
+        self, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None, before: Before | None = None, skip: int = 0
+    ) -> Tensor:
+        """What each token finds in those up to it; where others stand `before`, in these, too, and without the first
+        `skip` tokens' findings."""
+        q_BHTK, k_BHSK, v_BHSK = self.split(x_BTD)
         (position,) = self.position
-        q_BHTK, k_BHTK = position.rotate(q_BHTK, ids_BT), position.rotate(k_BHTK, ids_BT)
+        q_BHTK, k_BHSK = position.rotate(q_BHTK, ids_BT), position.rotate(k_BHSK, ids_BT)
         dropout = self.dropout if self.training else 0.0
+        if before is not None:
+            k_BHSK, v_BHSK = (
+                torch.cat((shared.expand(len(own), -1, -1, -1), own), dim=2)
+                for shared, own in zip(before, (k_BHSK, v_BHSK), strict=True)
+            )
+            q_BHTK, bias = q_BHTK[:, :, skip:], bias[..., skip:, :] if bias is not None else None
         if bias is None:
-            y_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, dropout_p=dropout, is_causal=True)
+            y_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, dropout_p=dropout, is_causal=True)
         else:
-            y_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, attn_mask=bias, dropout_p=dropout)
+            y_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, attn_mask=bias, dropout_p=dropout)
         return self.merge(y_BHTK)
 
     def cached(
@@ -180,8 +197,11 @@ class Block(nn.Module):
         out: Tensor = self.dropout(self.down(F.gelu(self.up(self.mlp_norm(x_BTD)), approximate="tanh")))
         return out
 
-    def forward(self, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None) -> Tensor:
-        x_BTD = x_BTD + self.dropout(self.attention(self.attention_norm(x_BTD), ids_BT, bias))
+    def forward(
+        self, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None, before: Before | None = None, skip: int = 0
+    ) -> Tensor:
+        found_BTD = self.attention(self.attention_norm(x_BTD), ids_BT, bias, before, skip)
+        x_BTD = x_BTD[:, skip:] + self.dropout(found_BTD)
         return x_BTD + self.mlp(x_BTD)
 
     def cached(
@@ -222,12 +242,35 @@ class Decoder(LanguageModel):
             x_BTD = run(Block.forward, block, x_BTD, ids_BT, bias)
         return self.scores(x_BTD)
 
+    def scores_from(self, place: int, tokens_BT: Tensor, alike: int = 0) -> Tensor:
+        kind = tokens_BT.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else torch.float32
+        read = self._read_once(min(place, alike), tokens_BT, dtype)
+        if read is None:
+            return super().scores_from(place, tokens_BT)
+        shared, x_BTD, ids_BT, bias = read
+        for layer, block in enumerate(self.blocks):
+            # Nothing looks at the last block but the scores.
+            skip = x_BTD.shape[1] - (tokens_BT.shape[1] - place) if layer == len(self.blocks) - 1 else 0
+            x_BTD = block(x_BTD, ids_BT, bias, (shared.keys[layer], shared.values[layer]), skip)
+        return self.scores(x_BTD)
+
     def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> Cache:
         return Cache(self.config, batch, length, device, dtype)
 
     def first_scores(self, tokens_BT: Tensor, lengths_B: Tensor, cache: Cache) -> Tensor:
-        x_BTD = self.begin(tokens_BT, cache)
-        return self.scores(x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), lengths_B - 1])
+        place = _places_alike(tokens_BT, lengths_B)
+        read = self._read_once(place, tokens_BT, cache.keys.dtype)
+        if read is None:
+            place, x_BTD = 0, self.begin(tokens_BT, cache)
+        else:
+            shared, x_BTD, ids_BT, mask = read
+            cache.keys[:, :, :, :place], cache.values[:, :, :, :place] = shared.keys, shared.values
+            at_BT = torch.arange(place, tokens_BT.shape[1], device=tokens_BT.device).expand(ids_BT.shape)
+            for layer, block in enumerate(self.blocks):
+                assert isinstance(block, Block)
+                x_BTD = block.cached(x_BTD, ids_BT, cache.keys[layer], cache.values[layer], at_BT, mask)
+        return self.scores(x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), lengths_B - 1 - place])
 
     def next_scores(self, tokens_BS: Tensor, at_B: Tensor, cache: Cache) -> Tensor:
         return self.scores(self.go_on(tokens_BS, at_B, cache))
@@ -262,6 +305,28 @@ class Decoder(LanguageModel):
             assert isinstance(block, Block)
             x_B1D = block.cached(x_B1D, ids_B1, cache.keys[layer], cache.values[layer], at_B1, mask)
         return x_B1D[:, 0]
+
+    def _read_once(
+        self, place: int, tokens_BT: Tensor, dtype: torch.dtype
+    ) -> tuple[Cache, Tensor, Tensor, Tensor] | None:
+        """Read what all rows begin with in one of them: its cache, and the embedding, ids and bias of what follows.
+
+        None where little would be gained, since attention is faster without a mask, or where the rows' later tokens
+        change the ids of their first.
+        """
+        B, T = tokens_BT.shape
+        if B == 1 or 4 * place < T:
+            return None
+        ids_BT = self.position.ids(tokens_BT)
+        if (ids_BT[:, :place] != ids_BT[:1, :place]).any():
+            return None
+        cache = self.new_cache(1, place, tokens_BT.device, dtype)
+        self.begin(tokens_BT[:1, :place], cache)
+        x_BTD = self._embed(tokens_BT[:, place:], ids_BT[:, place:])
+        bias = causal_bias(x_BTD.new_empty(x_BTD.shape[1], tokens_BT.shape[1]))
+        if (more := self.position.bias(ids_BT[:, place:], ids_BT)) is not None:
+            bias = bias + more
+        return cache, x_BTD, ids_BT[:, place:], bias
 
     def scores(self, x_BTD: Tensor) -> Tensor:
         return F.linear(self.norm(x_BTD), self.embedding.weight)
@@ -301,10 +366,16 @@ class Decoder(LanguageModel):
         return out
 
 
+def _places_alike(tokens_BT: Tensor, lengths_B: Tensor) -> int:
+    """How many tokens all rows begin with, and none of them ends in."""
+    same_T = (tokens_BT == tokens_BT[:1]).all(dim=0).long().cumprod(dim=0)
+    return int(torch.minimum(same_T.sum(), lengths_B.min() - 1))
+
+
 def causal_bias(scores_BHTS: Tensor) -> Tensor:
     """Minus infinity where a token would look ahead."""
     T, S = scores_BHTS.shape[-2:]
-    ahead_TS = torch.ones(T, S, dtype=torch.bool, device=scores_BHTS.device).triu(1)
+    ahead_TS = torch.ones(T, S, dtype=torch.bool, device=scores_BHTS.device).triu(1 + S - T)
     return torch.zeros(T, S, dtype=scores_BHTS.dtype, device=scores_BHTS.device).masked_fill(ahead_TS, float("-inf"))
 
 
