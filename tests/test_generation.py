@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -152,6 +154,13 @@ def test_what_is_too_long_for_the_model_is_not_confirmed(model):
     texts = Texts.of([("1+2=", "3" * 60 + "$"), ("1+2=", "$")])
     assert not Completer(model, TOKENIZER, ended, 100).confirm(texts)[0]
     assert not Completer(model, TOKENIZER, ended, 1).confirm(Texts.of([("1+2=", "3$")])).any()
+
+
+def test_rows_of_one_token_and_weights_of_16_bits_are_confirmed(model):
+    assert Completer(model, TOKENIZER, ended, 30).confirm(Texts.of([("", "$"), ("", "$")])).tolist() == [True, True]
+    low = copy.deepcopy(model).bfloat16()
+    texts = Texts.of([(f"128+{n:03}=", "495$") for n in range(50)])
+    assert Completer(low, TOKENIZER, ended, 30).confirm(texts).shape == (50,)
 
 
 def test_sampling_follows_the_seed_and_the_probabilities(model):

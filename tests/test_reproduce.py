@@ -376,7 +376,7 @@ def test_the_time_left_is_known_before_a_run_is_done():
     """Four runs that begin together end together: the pace alone would call the first of them all there is."""
     forecast = Forecast({"a": 10, "b": 10, "c": 10, "d": 10}, workers=1)
     assert forecast.left(0) == 40
-    forecast.finished("a", 10)  # its part of 37 seconds that four shared
+    forecast.finished("a", 10, 37)  # its part of 37 seconds that four shared
     assert forecast.left(37) == pytest.approx(5)  # half a run at least, however much was begun
     assert forecast.left(20) == pytest.approx(20)
 
@@ -386,7 +386,7 @@ def test_the_time_left_learns_how_fast_this_machine_is(factor):
     estimates = {f"{number}": 1.0 + number % 3 for number in range(60)}
     forecast = Forecast(estimates, workers=2)
     for number in range(30):
-        forecast.finished(f"{number}", factor * estimates[f"{number}"])
+        forecast.finished(f"{number}", factor * estimates[f"{number}"], 1e9)
     whole = factor * sum(estimates.values())
     assert forecast.left(whole / 2 / 2) == pytest.approx(whole / 2 / 2, rel=0.05)
 
@@ -394,12 +394,28 @@ def test_the_time_left_learns_how_fast_this_machine_is(factor):
 def test_the_time_left_counts_workers_it_was_not_told_of():
     forecast = Forecast(dict.fromkeys("abcdefgh", 5.0))
     for task in "abcd":
-        forecast.finished(task, 5.0)
+        forecast.finished(task, 5.0, 5.0)
     assert forecast.left(5.0) == pytest.approx(5.0)
     for task in "efg":
-        forecast.gave_up(task, 1.0)
-    forecast.finished("h", 5.0)
+        forecast.gave_up(task, 1.0, 10.0)
+    forecast.finished("h", 5.0, 10.0)
     assert forecast.left(10.0) == 0
+
+
+def test_the_time_left_counts_no_workers_that_have_nothing_to_do():
+    assert Forecast(dict.fromkeys("abc", 600.0), 64).left() == 600
+    assert Forecast(dict.fromkeys("abc", 600.0), 64).left(10) == 590
+    forecast = Forecast({"short": 10.0, "long": 3600.0}, 2)
+    forecast.finished("short", 10.0, 10.0)
+    assert forecast.left(10.0) == 3590
+
+
+@pytest.mark.parametrize(("workers", "expected"), [(None, 9 * 3600 - 2), (1, 9 * 3600)])
+def test_the_time_left_knows_that_a_run_was_done_before(workers, expected):
+    """One that is found on disk takes no time, and counts all its seconds."""
+    forecast = Forecast({f"{number}": 3600.0 for number in range(10)}, workers)
+    forecast.finished("0", 3600.0, 2.0)
+    assert forecast.left(2.0) == pytest.approx(expected, abs=10)
 
 
 def test_what_a_larger_model_costs_is_guessed_by_its_size(tmp_path):

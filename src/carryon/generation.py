@@ -2,7 +2,8 @@
 
 Prompts of different lengths share a batch: rows are padded on the right, and every row writes at its own
 place of the cache. Rows that have met their end leave the batch. What is sampled depends on (seed, prompt,
-position), so neither batch size nor order changes a completion.
+position), so neither batch size nor order changes a completion. (In 16 bits they may change the last bit of a score,
+and where two tokens are that close, the token.)
 
 Shapes: B rows, S tokens of a row, V vocabulary.
 """
@@ -124,7 +125,7 @@ class Completer:
             shared = int(alike[start + 1 : start + len(chunk)].min(initial=width))
             start += len(chunk)
             tokens, mask = (torch.from_numpy(array).to(self.device) for array in (tokens_BS, mask_BS))
-            drafts.append((chunk, tokens, mask, int(mask_BS.any(axis=0).argmax()), shared))
+            drafts.append((chunk, tokens, mask, int(mask_BS.any(axis=0).argmax()) if width > 1 else 0, shared))
         return drafts
 
     def _complete(self, prompts: Sequence[str]) -> list[str]:

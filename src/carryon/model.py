@@ -166,8 +166,11 @@ class Attention(nn.Module):
         values[rows_B1, :, at_BT] = v_BHTK.transpose(1, 2).to(values.dtype)
         if mask is None:
             return self.merge(F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, is_causal=True))
-        # One query a row: plain products read the cache once, which is all there is to do.
         length = mask.shape[-1]
+        if q_BHTK.shape[2] > 1:
+            keys, values = keys[:, :, :length], values[:, :, :length]
+            return self.merge(F.scaled_dot_product_attention(q_BHTK.to(keys.dtype), keys, values, mask.to(keys.dtype)))
+        # One query a row: plain products read the cache once, which is all there is to do.
         scores_BHTS = q_BHTK.to(keys.dtype) @ keys[:, :, :length].mT / math.sqrt(q_BHTK.shape[-1])
         weights_BHTS = (scores_BHTS.float() + mask).softmax(dim=-1).to(values.dtype)
         return self.merge(weights_BHTS @ values[:, :, :length])
@@ -244,7 +247,7 @@ class Decoder(LanguageModel):
 
     def scores_from(self, place: int, tokens_BT: Tensor, alike: int = 0) -> Tensor:
         kind = tokens_BT.device.type
-        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else torch.float32
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.embedding.weight.dtype
         read = self._read_once(min(place, alike), tokens_BT, dtype)
         if read is None:
             return super().scores_from(place, tokens_BT)
@@ -315,7 +318,7 @@ class Decoder(LanguageModel):
         change the ids of their first.
         """
         B, T = tokens_BT.shape
-        if B == 1 or 4 * place < T:
+        if B == 1 or not place or 4 * place < T:
             return None
         ids_BT = self.position.ids(tokens_BT)
         if (ids_BT[:, :place] != ids_BT[:1, :place]).any():

@@ -182,13 +182,12 @@ class Overview:
         from ..costs import Forecast
 
         self._plan = plan
-        estimates = {task.key: plan.estimate(task) for task in plan.tasks}
-        self._forecast = Forecast(estimates, workers)
+        self._forecast = Forecast({task.key: plan.estimate(task) for task in plan.tasks}, workers)
         self._tty = sys.stderr.isatty()
         self._total, self._done = len(plan.tasks), 0
         self._began = time.monotonic()
         self._running: dict[str, str] = {}
-        cost = _duration(sum(estimates.values()) / (workers or 1))
+        cost = _duration(self._forecast.left())
         print(f"{self._total} runs to do, {plan.done} done; about {cost} ({plan.basis})", file=sys.stderr, flush=True)
 
     def started(self, task: "Task") -> None:
@@ -198,10 +197,9 @@ class Overview:
     def finished(self, task: "Task", outcome: "Outcome") -> None:
         self._running.pop(task.key, None)
         self._done += 1
-        if outcome.error is None and not outcome.interrupted:
-            self._forecast.finished(task.key, outcome.seconds)
-        else:
-            self._forecast.gave_up(task.key, outcome.seconds)
+        is_done = outcome.error is None and not outcome.interrupted
+        count = self._forecast.finished if is_done else self._forecast.gave_up
+        count(task.key, outcome.seconds, time.monotonic() - self._began)
         if outcome.error is not None:
             what = f"failed: {outcome.error}"
         elif outcome.interrupted:
