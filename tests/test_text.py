@@ -313,7 +313,7 @@ def test_a_model_without_text_can_still_read_some(tmp_path):
 def ask(run, **question):
     model, tokenizer = load_model(run, "cpu")
     parts = [make_dataset(data, run.config.seed) for data in run.config.parts]
-    return make_exam(EvaluationConfig(**question), parts, model, tokenizer, text=run.config.text).ask()[0]
+    return make_exam(EvaluationConfig(**question), parts, model, tokenizer, run=run.config).ask()[0]
 
 
 def test_several_prompts_at_once_count_as_each_of_them_alone(mixed):

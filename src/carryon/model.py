@@ -117,39 +117,39 @@ class Attention(nn.Module):
         self.query_key_value = nn.Linear(config.width, 3 * config.width, bias=False)
         self.out = nn.Linear(config.width, config.width, bias=False)
 
-    def split(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def split(self, x_BTD: Tensor, ids_BT: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries and keys, which know their places, and values."""
         B, T, D = x_BTD.shape
         q_BTD, k_BTD, v_BTD = self.query_key_value(x_BTD).chunk(3, dim=-1)
         q_BHTK, k_BHTK, v_BHTK = (
             part.view(B, T, self.heads, D // self.heads).transpose(1, 2) for part in (q_BTD, k_BTD, v_BTD)
         )
-        return q_BHTK, k_BHTK, v_BHTK
+        (position,) = self.position
+        return position.rotate(q_BHTK, ids_BT), position.rotate(k_BHTK, ids_BT), v_BHTK
 
     def merge(self, x_BHTK: Tensor) -> Tensor:
         B, H, T, K = x_BHTK.shape
         merged: Tensor = self.out(x_BHTK.transpose(1, 2).reshape(B, T, H * K))
         return merged
 
-    def forward(
-        self, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None, before: Before | None = None, skip: int = 0
-    ) -> Tensor:
-        """What each token finds in those up to it; where others stand `before`, in these, too, and without the first
-        `skip` tokens' findings."""
-        q_BHTK, k_BHSK, v_BHSK = self.split(x_BTD)
-        (position,) = self.position
-        q_BHTK, k_BHSK = position.rotate(q_BHTK, ids_BT), position.rotate(k_BHSK, ids_BT)
+    def forward(self, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None) -> Tensor:
+        q_BHTK, k_BHTK, v_BHTK = self.split(x_BTD, ids_BT)
         dropout = self.dropout if self.training else 0.0
-        if before is not None:
-            k_BHSK, v_BHSK = (
-                torch.cat((shared.expand(len(own), -1, -1, -1), own), dim=2)
-                for shared, own in zip(before, (k_BHSK, v_BHSK), strict=True)
-            )
-            q_BHTK, bias = q_BHTK[:, :, skip:], bias[..., skip:, :] if bias is not None else None
         if bias is None:
-            y_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, dropout_p=dropout, is_causal=True)
+            y_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, dropout_p=dropout, is_causal=True)
         else:
-            y_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHSK, v_BHSK, attn_mask=bias, dropout_p=dropout)
+            y_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, attn_mask=bias, dropout_p=dropout)
         return self.merge(y_BHTK)
+
+    def after(self, before: Before, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor, skip: int) -> Tensor:
+        """What all tokens but the first `skip` find in those up to them, and in what every row begins with."""
+        q_BHTK, *own = self.split(x_BTD, ids_BT)
+        k_BHSK, v_BHSK = (
+            torch.cat((shared.expand(len(x_BTD), -1, -1, -1), new), dim=2)
+            for shared, new in zip(before, own, strict=True)
+        )
+        found_BHTK = F.scaled_dot_product_attention(q_BHTK[:, :, skip:], k_BHSK, v_BHSK, bias[..., skip:, :])
+        return self.merge(found_BHTK)
 
     def cached(
         self, x_BTD: Tensor, ids_BT: Tensor, keys: Tensor, values: Tensor, at_BT: Tensor, mask: Tensor | None
@@ -158,9 +158,7 @@ class Attention(nn.Module):
 
         Without a mask the tokens are the rows' first, and look at themselves alone.
         """
-        q_BHTK, k_BHTK, v_BHTK = self.split(x_BTD)
-        (position,) = self.position
-        q_BHTK, k_BHTK = position.rotate(q_BHTK, ids_BT), position.rotate(k_BHTK, ids_BT)
+        q_BHTK, k_BHTK, v_BHTK = self.split(x_BTD, ids_BT)
         rows_B1 = torch.arange(len(x_BTD), device=x_BTD.device).unsqueeze(1)
         keys[rows_B1, :, at_BT] = k_BHTK.transpose(1, 2).to(keys.dtype)
         values[rows_B1, :, at_BT] = v_BHTK.transpose(1, 2).to(values.dtype)
@@ -177,9 +175,7 @@ class Attention(nn.Module):
 
     def traced(self, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
         """The same as `forward`, with the weights it hides."""
-        q_BHTK, k_BHSK, v_BHSK = self.split(x_BTD)
-        (position,) = self.position
-        q_BHTK, k_BHSK = position.rotate(q_BHTK, ids_BT), position.rotate(k_BHSK, ids_BT)
+        q_BHTK, k_BHSK, v_BHSK = self.split(x_BTD, ids_BT)
         scores_BHTS = q_BHTK @ k_BHSK.mT / math.sqrt(q_BHTK.shape[-1])
         scores_BHTS = scores_BHTS + (bias if bias is not None else causal_bias(scores_BHTS))
         weights_BHTS = scores_BHTS.softmax(dim=-1)
@@ -200,11 +196,13 @@ class Block(nn.Module):
         out: Tensor = self.dropout(self.down(F.gelu(self.up(self.mlp_norm(x_BTD)), approximate="tanh")))
         return out
 
-    def forward(
-        self, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None, before: Before | None = None, skip: int = 0
-    ) -> Tensor:
-        found_BTD = self.attention(self.attention_norm(x_BTD), ids_BT, bias, before, skip)
-        x_BTD = x_BTD[:, skip:] + self.dropout(found_BTD)
+    def forward(self, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor | None) -> Tensor:
+        x_BTD = x_BTD + self.dropout(self.attention(self.attention_norm(x_BTD), ids_BT, bias))
+        return x_BTD + self.mlp(x_BTD)
+
+    def after(self, before: Before, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor, skip: int) -> Tensor:
+        found_BTD = self.attention.after(before, self.attention_norm(x_BTD), ids_BT, bias, skip)
+        x_BTD = x_BTD[:, skip:] + found_BTD
         return x_BTD + self.mlp(x_BTD)
 
     def cached(
@@ -253,9 +251,10 @@ class Decoder(LanguageModel):
             return super().scores_from(place, tokens_BT)
         shared, x_BTD, ids_BT, bias = read
         for layer, block in enumerate(self.blocks):
-            # Nothing looks at the last block but the scores.
-            skip = x_BTD.shape[1] - (tokens_BT.shape[1] - place) if layer == len(self.blocks) - 1 else 0
-            x_BTD = block(x_BTD, ids_BT, bias, (shared.keys[layer], shared.values[layer]), skip)
+            assert isinstance(block, Block)
+            # Of the last block nothing is wanted but what will be given scores.
+            skip = place - min(place, alike) if layer == len(self.blocks) - 1 else 0
+            x_BTD = block.after((shared.keys[layer], shared.values[layer]), x_BTD, ids_BT, bias, skip)
         return self.scores(x_BTD)
 
     def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> Cache:

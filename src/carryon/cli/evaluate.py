@@ -105,13 +105,12 @@ def _ask(found: Any, question: Any, file: Path | None, failures: Path | None, de
     where = next(model.parameters()).device
     parts = [make_dataset(data, found.config.seed) for data in found.config.parts]
     asked = question, parts, model, tokenizer, pick_precision(precision, where)
-    known = {"text": found.config.text, "trained": found.config.train.steps > 0}
     if file is not None:
         with open(file, encoding="utf-8") as lines:
             listed = read_problems(lines, str(file), found.config.parts[question.part].base)[: question.limit]
-        exam: Exam | Reading = Exam(*asked, problems=listed, **known)
+        exam: Exam | Reading = Exam(*asked, problems=listed, run=found.config)
     else:
-        exam = make_exam(*asked, **known)
+        exam = make_exam(*asked, run=found.config)
     started = time.monotonic()
     with progress(len(exam.problems), "problems asked") as advance:
         result, report = exam.ask(tick=lambda done: advance(done, found.path.name))

@@ -125,15 +125,16 @@ def _carry_out(
     """What failed and why, and what was not begun."""
     if not plan.tasks:
         return [], []
-    on_gpu = False
+    on_gpu, workers = False, None
     if on == "local":
         from ..devices import pick_device
 
         on_gpu = pick_device(device).type != "cpu"
         jobs = jobs or (1 if on_gpu else os.cpu_count() or 1)
+        workers = 1 if on_gpu else jobs
         if not on_gpu and plan.trains_at_full_size:
             print(f"note: tier {plan.tier} trains the paper's model, which is slow without a GPU", file=sys.stderr)
-    screen = Overview(plan, None if on != "local" else 1 if on_gpu else jobs)
+    screen = Overview(plan, workers)
     failed: list[tuple[str, str]] = []
     stopped: list[Task] = []
 

@@ -105,9 +105,7 @@ def _train(task: Task, config: RunConfig, root: Path, device: str, compile: str,
             if stop is not None and stop():
                 raise Interrupted("what was answered so far is kept")
             began = time.monotonic()
-            trained = config.train.steps > 0
-            exam = make_exam(question, parts, model, tokenizer, precision, text=config.text, trained=trained)
-            answer, _ = exam.ask()
+            answer, _ = make_exam(question, parts, model, tokenizer, precision, run=config).ask()
             answer |= {"config": question.model_dump(mode="json"), "seconds": round(time.monotonic() - began, 3)}
             run.write_evaluation(question.hash, answer)
     answers: dict[str, Any] = {q.hash: run.read_evaluation(q.hash) for q in task.evaluations}

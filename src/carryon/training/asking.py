@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..config import DataConfig, EvaluationConfig, TextConfig
+from ..config import DataConfig, EvaluationConfig, RunConfig, TextConfig
 from ..data import Dataset, domain_of, draw_held_out, questions_in, split_text
 from ..errors import Unsupported
 from ..evaluation import (
@@ -34,8 +34,8 @@ EXHAUSTIVE_LIMIT = 5_000_000
 class Exam:
     """A question made ready for a model.
 
-    `again`: it will be asked many times, so everything is kept at hand. `trained`: it learnt from these very parts, so
-    that seen problems can be told from unseen ones; of a model from elsewhere, or not trained yet, nobody knows.
+    `run`: what the model learnt from. It tells seen problems from unseen ones, unless no step was taken: of a model
+    from elsewhere nobody knows. `again`: it will be asked many times, so everything is kept at hand.
     """
 
     def __init__(
@@ -47,12 +47,10 @@ class Exam:
         precision: torch.dtype = torch.float32,
         *,
         problems: Sequence[Problem] | None = None,
-        text: TextConfig | None = None,
+        run: RunConfig | None = None,
         again: bool = False,
-        trained: bool = True,
     ) -> None:
-        self.question, self._part, self._text = question, parts[question.part], text
-        self._trained = trained
+        self.question, self._part, self._run = question, parts[question.part], run
         self._format = self._part.format if question.data is None else make_format(question.data.format)
         self.problems = problems_of(question, self._part) if problems is None else problems
         self._prefix = _prefixes(question, parts, self._format)
@@ -88,9 +86,9 @@ class Exam:
         if question.corrupt != "none":
             found = evaluate_corrupted(self.problems, self._format, self._complete, question.corrupt, question.seed)
             return found, None
-        parts = None
-        if slices and self._trained:
-            parts = slices_of(self._part, question.digit_apart, read_questions(self._text))
+        parts, run = None, self._run
+        if slices and (run is None or run.train.steps):
+            parts = slices_of(self._part, question.digit_apart, read_questions(run.text if run is not None else None))
         self._complete.cropped = 0
         report = score(
             self._sheets,
@@ -115,16 +113,15 @@ def make_exam(
     tokenizer: Tokenizer,
     precision: torch.dtype = torch.float32,
     *,
-    text: TextConfig | None = None,
+    run: RunConfig,
     again: bool = False,
-    trained: bool = True,
 ) -> "Exam | Reading":
-    """What a question of a run asks for; `text` is the run's."""
+    """What a question of a run asks for."""
     if question.problems != "text":
-        return Exam(question, parts, model, tokenizer, precision, text=text, again=again, trained=trained)
-    if text is None:
+        return Exam(question, parts, model, tokenizer, precision, run=run, again=again)
+    if run.text is None:
         raise Unsupported("the model was trained without text: there is none to read")
-    return Reading(question, text, model, tokenizer, precision)
+    return Reading(question, run.text, model, tokenizer, precision)
 
 
 def read_questions(text: TextConfig | None) -> set[str]:

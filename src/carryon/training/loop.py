@@ -161,8 +161,7 @@ def finish(
     for question in config.evaluations:
         display.say(f"evaluating: {describe(question)}")
         started = time.monotonic()
-        trained = config.train.steps > 0
-        exam = make_exam(question, parts, model, tokenizer, stepper.precision, text=config.text, trained=trained)
+        exam = make_exam(question, parts, model, tokenizer, stepper.precision, run=config)
         result, _ = exam.ask(tick=lambda done: display.say(f"  {done:,} asked"))
         result |= {"config": question.model_dump(mode="json"), "seconds": round(time.monotonic() - started, 3)}
         run.write_evaluation(question.hash, result)

@@ -29,7 +29,7 @@ class Watch:
         self._config = config
 
         def exam(question: EvaluationConfig) -> Exam | Reading:
-            return make_exam(question, parts, model, tokenizer, precision, text=config.text, again=True)
+            return make_exam(question, parts, model, tokenizer, precision, run=config, again=True)
 
         self._validation = [
             exam(EvaluationConfig(problems="validation", part=number))
