@@ -207,7 +207,8 @@ def test_a_pickle_is_never_executed(tmp_path):
     with pytest.raises(BadInput) as error:
         import_nanogpt(path, tmp_path, DATA)
     assert str(error.value) == (
-        f"{path} holds more than tensors and plain values (exec), so it cannot be read safely: nothing of it was run"
+        f"{path} holds more than tensors and plain values (exec), so it cannot be read safely: nothing of it was run. "
+        "Name a .pt file that nanoGPT wrote, or a folder of Hugging Face's"
     )
     path.write_bytes(pickle.dumps({"model": Bomb()}))  # torch would warn of its protocol, too
     with pytest.raises(BadInput, match="is not a checkpoint of torch's, so it cannot be read safely: nothing of it"):

@@ -39,7 +39,10 @@ def import_huggingface(
     record = _read_record(folder)
     settings = _read_json(folder / "config.json")
     if settings is None:
-        raise BadInput(f"{folder} is not a folder of Hugging Face's: it has no config.json")
+        raise BadInput(
+            f"{folder} is not a folder of Hugging Face's: it has no config.json. Name one that 'carryon export' or "
+            "save_pretrained made"
+        )
     kind = settings.get("model_type")
     if kind is None and "train" in settings:
         raise BadInput(f"{folder} is a run already: 'carryon evaluate {folder}' asks it, 'carryon export' exports it")

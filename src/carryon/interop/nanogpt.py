@@ -74,7 +74,10 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any], int]:
     except Exception as error:  # whatever bytes can make an unpickler trip over
         called = re.search(r"GLOBAL ([\w.]{1,80})", str(error))
         what = f"holds more than tensors and plain values ({called[1]})" if called else "is not a checkpoint of torch's"
-        raise BadInput(f"{path} {what}, so it cannot be read safely: nothing of it was run") from None
+        raise BadInput(
+            f"{path} {what}, so it cannot be read safely: nothing of it was run. Name a .pt file that "
+            "nanoGPT wrote, or a folder of Hugging Face's"
+        ) from None
     told = checkpoint if isinstance(checkpoint, dict) else {}
     weights, settings, steps = told.get("model"), told.get("model_args"), told.get("iter_num", 0)
     if not (isinstance(weights, dict) and all(isinstance(n, str) and torch.is_tensor(t) for n, t in weights.items())):
