@@ -179,6 +179,12 @@ def test_a_full_disk_is_one_clear_line():
 # --- data ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_long_path_leaves_its_line_whole(tmp_path):
+    path = tmp_path / ("a" * 100)
+    shown = run("data", "make", path, "--size", "200", "--test", "100").stdout
+    assert f"{path}: add in the format reverse, up to 3 digits, sampler balanced, seed 0, kept as jsonl\n" in shown
+
+
 def test_make_check_and_show(tmp_path):
     out = tmp_path / "set"
     made = run("data", "make", out, "--size", "600", "--format", "detailed_scratchpad", "--as", "txt", "--json")

@@ -176,7 +176,8 @@ def _print_manifest(manifest: "Manifest", path: Path) -> None:
     domain += f", base {config.base}" if config.base != 10 else ""
     out.print(
         f"[bold]{escape(str(path))}[/]: {config.operation} in the format {config.format.name}{domain}, sampler "
-        f"{config.sampler_name}, seed {manifest.seed}, kept as {manifest.form}"
+        f"{config.sampler_name}, seed {manifest.seed}, kept as {manifest.form}",
+        soft_wrap=True,
     )
     table = Table()
     table.add_column("split")

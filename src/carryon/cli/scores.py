@@ -14,15 +14,17 @@ def print_scores(result: dict[str, Any], title: str) -> None:
     out = console()
     if "perplexity" in result:
         out.print(
-            f"{escape(title)}\nperplexity {result['perplexity']:.3f} over {result['tokens']:,} tokens; it writes:"
+            f"{escape(title)}\nperplexity {result['perplexity']:.3f} over {result['tokens']:,} tokens; it writes:",
+            soft_wrap=True,
         )
         for sample in result["samples"]:
-            out.print(f"---\n{sample.strip()}", markup=False, highlight=False)
+            out.print(f"---\n{sample.strip()}", markup=False, highlight=False, soft_wrap=True)
         return
     if "accuracy" not in result:
         out.print(
             f"{escape(title)}\nthird digit exact {result['exact']:.2%}, within one {result['relaxed']:.2%} "
-            f"(of {result['count']:,})"
+            f"(of {result['count']:,})",
+            soft_wrap=True,
         )
         return
     table = Table(title=escape(title))
@@ -56,4 +58,4 @@ def print_scores(result: dict[str, Any], title: str) -> None:
         out.print(f"{result['unreadable']:,} {many} as wrong")
     if result["first_wrong_lines"]:
         kinds = ", ".join(f"{kind} {count:,}" for kind, count in result["first_wrong_lines"].items())
-        out.print(f"where scratchpads first go wrong: {kinds}")
+        out.print(f"where scratchpads first go wrong: {kinds}", soft_wrap=True)
