@@ -304,6 +304,31 @@ def test_a_number_written_another_way_is_not_read(name, completion):
     assert make_format(name).read(completion) is None
 
 
+ONE_IS_RIGHT = [
+    (op, name, options) for op, name, options in CASES if make_format(FormatConfig(name=name, **options)).one_is_right
+]
+
+
+def test_formats_with_more_than_one_right_text_say_so():
+    """A scratchpad may go astray and end well; padding to no given width may be longer."""
+    assert {name for _, name, _ in ONE_IS_RIGHT} == {name for name in FORMATS if name.startswith(("plain", "reverse"))}
+    assert all(options["width"] for _, _, options in ONE_IS_RIGHT)
+    assert make_format(FormatConfig(name="plain_padded", width=0)).read("000495\n") == "495"
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(ONE_IS_RIGHT), st.data())
+def test_where_one_text_is_right_every_other_is_wrong(case, data):
+    op, name, options = case
+    format = make_format(FormatConfig(name=name, **options))
+    example = format.write(data.draw(st.sampled_from(problems(op))))
+    right = example.completion.removesuffix(format.closing) + format.end
+    at = data.draw(st.integers(0, len(right)))
+    length = data.draw(st.integers(0, 3))
+    other = right[:at] + data.draw(st.text("0123456789-. $#\n<end>", max_size=3)) + right[at + length :]
+    assert (format.read(other) == example.answer) == other.startswith(right)
+
+
 def test_spaces_are_asked_for_where_they_are_an_option():
     spaced = make_format(FormatConfig(name="plain", spaces=True))
     assert spaced.read("4 9 5\n") == "495"

@@ -16,13 +16,13 @@ import torch
 from safetensors.numpy import load_file
 
 import carryon
-from carryon.config import RunConfig, load
-from carryon.data import Windows
+from carryon.config import EvaluationConfig, RunConfig, load
+from carryon.data import Windows, make_dataset
 from carryon.errors import BadConfig, BadRun, RunMismatch, Unsupported
 from carryon.model import Block, Decoder, run_block
 from carryon.recipes import RECIPES, load_recipe
 from carryon.runs import Run, find_run
-from carryon.training import Interrupted, load_model, train
+from carryon.training import Exam, Interrupted, load_model, train
 from carryon.training.feeds import StreamFeed
 from carryon.training.progress import Progress
 from carryon.training.stepper import block_in, lr_at
@@ -327,6 +327,25 @@ def test_a_finished_model_can_be_loaded(finished):
     model, tokenizer = load_model(finished, "cpu")
     assert tokenizer.vocab_size == 14
     assert same({name: tensor.numpy() for name, tensor in model.state_dict().items()}, weights(finished))
+
+
+HALF = {"train__packing": "rows", "train__loss": "answer", "train__batch_size": 64, "train__lr": 1e-2}
+
+
+@pytest.mark.parametrize(
+    "format", ["plain", {"name": "reverse_padded", "width": 2}, {"name": "reverse_padded", "width": 0}]
+)
+def test_what_is_asked_briefly_is_what_is_asked_at_length(tmp_path, format):
+    """Of a model that adds some numbers: one pass over the right texts, or everything written out and read."""
+    settings = {"data__format": format, "data__digits": 2, "train__steps": 250, "train__eval_every": 250, **HALF}
+    run = train(tiny(**settings), tmp_path, device="cpu")
+    model, tokenizer = load_model(run, "cpu")
+    parts = [make_dataset(run.config.data)]
+    for question in (EvaluationConfig(problems="train"), EvaluationConfig(prefix="1+1=2\n" * (format == "plain"))):
+        exam = Exam(question, parts, model, tokenizer, again=True)
+        accuracy = exam.ask_briefly()["accuracy"]
+        assert accuracy == exam.ask()[0]["accuracy"]
+        assert question.problems == "test" or 0.02 < accuracy < 0.98
 
 
 def test_the_learning_rate_rises_and_falls():

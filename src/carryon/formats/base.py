@@ -89,6 +89,11 @@ class Format(ABC):
         """All that a completion closes with: the end mark, and a newline if one follows it."""
         return self.tail if self.config.stop is None else self.end
 
+    @property
+    def one_is_right(self) -> bool:
+        """Whether a completion reads as the right answer only if it is, up to the end mark, the example's own."""
+        return False
+
     def check(self, operation: str) -> None:
         if operation not in self.operations:
             raise Unsupported(

@@ -19,6 +19,10 @@ class OneLine(Format):
     padded: ClassVar[bool] = False
     """Operands filled with zeros to `width` digits and answers to one more, so that every digit has its place."""
 
+    @property
+    def one_is_right(self) -> bool:
+        return not self.padded or self.config.width > 0  # otherwise zeros may be more or fewer
+
     def ask(self, problem: Problem) -> str:
         if not self.padded:
             return super().ask(problem)

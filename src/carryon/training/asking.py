@@ -25,7 +25,7 @@ from ..formats import Format, make_format
 from ..generation import Completer
 from ..model import LanguageModel
 from ..operations import Domain, Operation, Problem, Problems
-from ..tokenizers import Tokenizer
+from ..tokenizers import Characters, Tokenizer
 from .reading import Reading
 
 EXHAUSTIVE_LIMIT = 5_000_000
@@ -77,17 +77,28 @@ class Exam:
             crop=any(self._prefix.values()),
             remember=again,
         )
+        self._confirms = (
+            self._format.one_is_right
+            and isinstance(tokenizer, Characters)  # others can write one text in several ways
+            and whole
+            and not (question.temperature or question.given_lines or any(self._prefix.values()))
+        )
 
-    def ask(
-        self, *, slices: bool = True, tick: Callable[[int], None] | None = None
-    ) -> tuple[dict[str, Any], Report | None]:
+    def ask_briefly(self) -> dict[str, Any]:
+        """The accuracy, if not more. Where no other text is right than the example's own, nothing is written out."""
+        if not self._confirms or not len(self.problems):
+            return self.ask()[0]
+        right = sum(int(self._complete.confirm(sheet.texts).sum()) for sheet in self._sheets)
+        return {"accuracy": right / len(self.problems)}
+
+    def ask(self, *, tick: Callable[[int], None] | None = None) -> tuple[dict[str, Any], Report | None]:
         """What is stored of the answer, and the full report."""
         question = self.question
         if question.corrupt != "none":
             found = evaluate_corrupted(self.problems, self._format, self._complete, question.corrupt, question.seed)
             return found, None
         parts, run = None, self._run
-        if slices and (run is None or run.train.steps):
+        if run is None or run.train.steps:
             parts = slices_of(self._part, question.digit_apart, read_questions(run.text if run is not None else None))
         self._complete.cropped = 0
         report = score(

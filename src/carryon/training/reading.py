@@ -40,13 +40,13 @@ class Reading:
             precision=precision,
         )
 
-    def ask(
-        self, *, slices: bool = True, tick: Callable[[int], None] | None = None
-    ) -> tuple[dict[str, Any], Report | None]:
-        """Perplexity a token; with `slices`, some of its own writing, too."""
+    def ask_briefly(self) -> dict[str, Any]:
+        """Perplexity a token."""
         with self._write.evaluating():
-            found: dict[str, Any] = {"perplexity": perplexity(self._model, self._tokens), "tokens": len(self._tokens)}
-        if slices:
-            # A newline opens every passage; more of them, so that the samples differ.
-            found["samples"] = self._write(["\n" * count for count in range(1, self._SAMPLES + 1)])
-        return found, None
+            return {"perplexity": perplexity(self._model, self._tokens), "tokens": len(self._tokens)}
+
+    def ask(self, *, tick: Callable[[int], None] | None = None) -> tuple[dict[str, Any], Report | None]:
+        """And some of its own writing."""
+        # A newline opens every passage; more of them, so that the samples differ.
+        samples = self._write(["\n" * count for count in range(1, self._SAMPLES + 1)])
+        return {**self.ask_briefly(), "samples": samples}, None

@@ -48,19 +48,17 @@ class Watch:
         row["lr"] = lr_at(progress.step, self._config.train)
         row["loss"] = stepper.mean_loss()
         if self._validation:  # of several data sets: the mean over them
-            row["validation"] = sum(_accuracy(exam) or 0.0 for exam in self._validation) / len(self._validation)
+            row["validation"] = sum(_number(exam) or 0.0 for exam in self._validation) / len(self._validation)
         for name, exam in self._exams.items():
-            row[name] = _accuracy(exam)
+            row[name] = _number(exam)
         return row
 
 
-def _accuracy(exam: Exam | Reading) -> float | None:
-    """Or perplexity, of text. None where there was nothing to ask."""
-    result, _ = exam.ask(slices=False)
-    return main_number(result)
+def _number(exam: Exam | Reading) -> float | None:
+    return main_number(exam.ask_briefly())
 
 
 def main_number(result: Mapping[str, Any]) -> float | None:
-    """What an answer comes down to."""
+    """What an answer comes down to: accuracy, or perplexity of text; None where there was nothing to ask."""
     found: float | None = next(result[name] for name in ("accuracy", "exact", "perplexity") if name in result)
     return found
