@@ -194,9 +194,9 @@ def test_a_small_table_and_a_large_one_have_the_same_gradient():
     large[:14] = small.detach()
     large.requires_grad_()
     outward = torch.randn(3, 20, 8, device=DEVICE)
-    assert torch.equal(look_up(small, ids), look_up(large, ids))
-    (ours,) = torch.autograd.grad(look_up(small, ids), small, outward)
-    (theirs,) = torch.autograd.grad(look_up(large, ids), large, outward)
+    given, wanted = (look_up(table, table.detach(), ids) for table in (small, large))
+    assert torch.equal(given, wanted)
+    (ours,), (theirs,) = (torch.autograd.grad(out, table, outward) for out, table in ((given, small), (wanted, large)))
     close(ours, theirs[:14])
 
 
@@ -298,9 +298,9 @@ for kernel, types, constants in [
     (attention._attend_deltas, [H, H, F, I, I, "fp32"], dict(K=64, BLOCK=64)),
     (attention._attend_backward, [H, *keys, H, F, F, H, *low, "fp32"], heads | attention._BACKWARD | dict(EVEN=True)),
     (attention._attend_backward, [H, *keys, H, F, F, H, *low, "fp32"], heads | attention._BACKWARD | dict(EVEN=False)),
-    (add_norm._add_norm_forward, [F, H, F, "*i32", F, H, F, F, *low], norm | dict(ROWS=4)),
-    (add_norm._add_norm_forward, [F, H, F, "*i32", F, H, F, F, *high], norm | dict(ROWS=4)),
-    (add_norm._add_norm_backward, [F, F, F, F, "*i32", F, H, F, H, F, *low[:-1]], norm | dict(ROWS=1, HAS_D_OUT=True)),
+    (add_norm._add_norm_forward, [H, H, F, "*i32", H, H, F, F, *low], norm | dict(ROWS=4)),
+    (add_norm._add_norm_forward, [H, H, F, "*i32", H, H, F, F, *high], norm | dict(ROWS=4)),
+    (add_norm._add_norm_backward, [H, F, F, F, "*i32", H, H, H, H, F, *low[:-1]], norm | dict(ROWS=1, HAS_D_OUT=True)),
     (add_norm._sum_rows, [F, F, I, I], dict(ROWS=256, WIDTH=8)),
     (gelu._gelu_forward, [H, H, I], dict(BLOCK=2048)),
     (gelu._gelu_backward, [H, H, H, I], dict(BLOCK=2048)),

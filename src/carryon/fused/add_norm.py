@@ -30,8 +30,10 @@ def _add_norm_forward(
         column_keys = keys_of(seed_ptr, 2 * site + 1, columns)[None, :]
         x = tl.where(is_kept(row_keys, column_keys, threshold), x * scale, 0.0)
     if HAS_X:
-        x += tl.load(x_ptr + at, mask=inside, other=0.0)
-    tl.store(out_ptr + at, x, mask=inside)
+        x += tl.load(x_ptr + at, mask=inside, other=0.0).to(tl.float32)
+    rounded = x.to(out_ptr.dtype.element_ty)
+    tl.store(out_ptr + at, rounded, mask=inside)
+    x = rounded.to(tl.float32)  # what is normalized is what the gradient will read
     mean = tl.sum(x, 1) / D
     centred = tl.where(inside, x - mean[:, None], 0.0)
     rstd = tl.rsqrt(tl.sum(centred * centred, 1) / D + eps)
@@ -58,7 +60,7 @@ def _add_norm_backward(
         rows = block * ROWS + tl.arange(0, ROWS)
         inside = (rows[:, None] < N) & (columns[None, :] < D)
         at = rows.to(tl.int64)[:, None] * D + columns[None, :]
-        x = tl.load(out_ptr + at, mask=inside, other=0.0)
+        x = tl.load(out_ptr + at, mask=inside, other=0.0).to(tl.float32)
         d_normed = tl.load(d_normed_ptr + at, mask=inside, other=0.0).to(tl.float32)
         mean = tl.load(means_ptr + rows, mask=rows < N, other=0.0)[:, None]
         rstd = tl.load(rstds_ptr + rows, mask=rows < N, other=0.0)[:, None]
@@ -69,9 +71,9 @@ def _add_norm_backward(
         level = tl.sum(d_unit, 1)[:, None] / D
         d_x = (d_unit - level - unit * along) * rstd
         if HAS_D_OUT:
-            d_x += tl.load(d_out_ptr + at, mask=inside, other=0.0)
+            d_x += tl.load(d_out_ptr + at, mask=inside, other=0.0).to(tl.float32)
         if HAS_X:
-            tl.store(d_x_ptr + at, d_x, mask=inside)
+            tl.store(d_x_ptr + at, d_x.to(d_x_ptr.dtype.element_ty), mask=inside)
         if DROPOUT:
             row_keys = keys_of(seed_ptr, 2 * site, rows)[:, None]
             d_x = tl.where(is_kept(row_keys, column_keys, threshold), d_x * scale, 0.0)
@@ -116,8 +118,8 @@ class _AddNorm(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         N, D = branch_ND.shape
         x_ND, branch_ND = x_ND.contiguous() if x_ND is not None else None, branch_ND.contiguous()
-        out_ND = torch.empty((N, D), dtype=torch.float32, device=branch_ND.device)
-        normed_ND = torch.empty((N, D), dtype=dtype, device=branch_ND.device)
+        out_ND = torch.empty((N, D), dtype=dtype, device=branch_ND.device)
+        normed_ND = torch.empty_like(out_ND)
         means_N, rstds_N = torch.empty((2, N), dtype=torch.float32, device=branch_ND.device)
         ctx.numbers = (N, D, site, threshold_of(dropout), 1 / (1 - dropout))
         ctx.has_x, ctx.branch_dtype, ctx.has_dropout = x_ND is not None, branch_ND.dtype, dropout > 0
@@ -162,6 +164,6 @@ def add_norm(
     dropout: float,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
-    """x + dropout(branch) in float32, and LayerNorm of that in `dtype`. Without x: dropout(branch)."""
+    """x + dropout(branch) and LayerNorm of that, in `dtype`, as x is. Without x: dropout(branch)."""
     out: tuple[Tensor, Tensor] = _AddNorm.apply(x_ND, branch_ND, weight_D, seed, site, dropout, dtype)
     return out

@@ -1,7 +1,7 @@
 """The decoder's loss, written for speed on a GPU: `Decoder.loss` with our kernels between the matrix products.
 
-Weights stay in float32, and so does what runs along the residual stream; the products take 16-bit copies of the
-weights, made once a step, and give the weights' gradients in float32.
+Weights stay in float32; the products take 16-bit copies of them, made once a step, and give the weights' gradients in
+float32. What lies in memory between kernels has 16 bits; inside them sums are taken in float32.
 
 Shapes: B batch, T tokens, N = B T rows, D width, V vocabulary.
 """
@@ -81,14 +81,17 @@ class FusedLoss:
 
     def _embed(self, tokens_BT: Tensor) -> Tensor:
         position = self._model.position
-        x_BTD = look_up(self._model.embedding.weight, tokens_BT)
+        x_BTD = self._look_up(self._model.embedding, tokens_BT)
         ids_BT = position.ids(tokens_BT)
         if ids_BT.stride(0) == 0:  # the same in every row
             ids_BT = ids_BT[:1]
         if isinstance(position, Learned):
-            return x_BTD + look_up(position.table.weight, ids_BT)
+            return x_BTD + self._look_up(position.table, ids_BT)
         embedded_BTD = position.embed(ids_BT)
         return x_BTD if embedded_BTD is None else x_BTD + embedded_BTD
+
+    def _look_up(self, table: nn.Embedding, ids: Tensor) -> Tensor:
+        return look_up(table.weight, self._copy_of[table.weight], ids)
 
     def _linear(self, x_ND: Tensor, layer: nn.Linear | nn.Embedding) -> Tensor:
         out: Tensor = _Linear.apply(x_ND, layer.weight, self._copy_of[layer.weight])  # type: ignore[no-untyped-call]
@@ -123,23 +126,23 @@ def _matmul_in_float32(a: Tensor, b: Tensor) -> Tensor:
 
 
 class _LookUp(torch.autograd.Function):
-    """The gradient of a small table as one product: a sum in a fixed order, where the usual way sorts the ids."""
+    """Rows of the 16-bit copy; the gradient of a small table as one product: a sum in a fixed order, and no sorting."""
 
     @staticmethod
-    def forward(ctx: Any, table_VD: Tensor, ids: Tensor) -> Tensor:
+    def forward(ctx: Any, table_VD: Tensor, copy: Tensor, ids: Tensor) -> Tensor:
         ctx.save_for_backward(ids)
         ctx.rows = len(table_VD)
-        return table_VD[ids]
+        return copy[ids]
 
     @staticmethod
-    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor, None, None]:
         (ids,) = ctx.saved_tensors
         one_hot_VN = (torch.arange(ctx.rows, device=ids.device)[:, None] == ids.reshape(1, -1)).to(d_out.dtype)
-        return one_hot_VN @ d_out.reshape(-1, d_out.shape[-1]), None
+        return _matmul_in_float32(one_hot_VN, d_out.reshape(-1, d_out.shape[-1])), None, None
 
 
-def look_up(table_VD: Tensor, ids: Tensor) -> Tensor:
+def look_up(table_VD: Tensor, copy: Tensor, ids: Tensor) -> Tensor:
     if len(table_VD) > MOST_ROWS_AS_ONE_HOT:
-        return F.embedding(ids, table_VD)
-    out: Tensor = _LookUp.apply(table_VD, ids)  # type: ignore[no-untyped-call]
+        return F.embedding(ids, table_VD).to(copy.dtype)
+    out: Tensor = _LookUp.apply(table_VD, copy, ids)  # type: ignore[no-untyped-call]
     return out
