@@ -15,7 +15,7 @@ import pytest
 from carryon.config import CompletionConfig, EnumerationConfig, RunConfig
 from carryon.data import make_dataset
 from carryon.execution import Outcome, order_tasks
-from carryon.experiments import EXPERIMENTS, Measured
+from carryon.experiments import EXPERIMENTS, Measured, matches, needs
 from carryon.experiments.bounds import AtLeast, AtMost, NotEnough, largest, ratio, smallest
 from carryon.experiments.claims import Claim
 from carryon.experiments.families import up_to
@@ -718,6 +718,25 @@ def test_a_claim_never_does_without_a_run_it_needs(experiment, claim):
         needed += verdict.decision == "not enough runs"
         assert verdict.decision == "not enough runs" or verdict == whole
     assert needed
+
+
+@every_claim
+def test_what_a_claim_waits_for_decides_it(experiment, claim):
+    """From no results on, what it asks for is run until it asks for nothing more."""
+    world, (number, *_) = WORLDS[experiment.name][claim.name]
+    lines = results(experiment.name, lambda s: world(s, number))
+    whole, runs = claim.decide(enough(lines, experiment.name)), set()
+    for _ in range(20):
+        there = enough([line for line in lines if line.run in runs], experiment.name)
+        asked, is_all = needs(claim, there)
+        more = {line.run for line in lines if any(matches(line.settings, one) for one in asked)} - runs
+        runs |= more
+        if is_all and more:
+            some = [line for line in lines if line.run in runs]
+            assert claim.decide(enough(some, experiment.name)) == whole
+        if not more:
+            break
+    assert claim.decide(there) == whole
 
 
 @every_claim

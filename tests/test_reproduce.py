@@ -143,7 +143,7 @@ def test_experiments_are_listed_with_what_is_missing(smoke):
         assert row["smoke"]["done"] == row["smoke"]["of"]
         if row["name"] == "plain_vs_reverse":  # an enumeration, say, is the same in every tier
             assert row["fast"]["done"] == 0
-            assert row["fast"]["missing_seconds"] > 0
+            assert row["fast"]["missing_seconds"] > row["fast"]["claims_wait_for_seconds"] > 0
     assert "plain_vs_reverse" in run(smoke, "experiments").stdout_text
 
 
@@ -365,11 +365,38 @@ def test_results_of_another_experiment_are_used(tmp_path):
     assert len(store.read("smoke", "token_cost")) == len(store.read("smoke", "sample_efficiency"))
 
 
-def test_one_seed_of_everything_comes_before_the_second_of_anything(tmp_path):
-    plan = make_plan([experiment("plain_vs_reverse"), experiment("wrapping")], "fast", Store(tmp_path))
-    seeds = [task.run.seed for task in plan.tasks]
+def test_what_decides_a_claim_is_run_first_and_then_one_seed_of_everything(tmp_path):
+    one, store = experiment("plain_vs_reverse"), Store(tmp_path)
+    plan = make_plan([one], "fast", store)
+    first = [task for task in plan.tasks if task.key in plan.for_claims]
+    assert plan.tasks[: len(first)] == first
+    assert 0 < len(first) < len(plan.tasks)
+    seeds = [task.run.seed for task in plan.tasks[len(first) :]]
     assert seeds == sorted(seeds)
     assert set(seeds) == {0, 1, 2}
+
+    def undecided():
+        measured = Measured(store.read("fast", one.name), "fast", 3, one.planned("fast"))
+        return sum(verdict.decision == "not enough runs" for verdict in one.verdicts(measured))
+
+    left = []
+    for task in first:
+        data = task.run.data
+        accuracy = 0.85 if data.format.name == "plain" else float(data.num_examples > 2_500)
+        answers = {question.hash: {"accuracy": accuracy} for question in task.evaluations}
+        plan.keep(task, Outcome(task.key, answers, 1.0, "cpu", "abc"))
+        left.append(undecided())
+    assert left[-1] == 0
+    assert left.index(3) < len(first) / 2  # the cheapest of the four claims is not decided last
+    assert not make_plan([one], "fast", store).for_claims
+
+
+def test_claims_that_cannot_be_decided_with_so_few_seeds_change_no_order(tmp_path):
+    plan = make_plan([experiment("plain_vs_reverse"), experiment("wrapping")], "fast", Store(tmp_path), seeds=2)
+    assert not plan.for_claims
+    seeds = [task.run.seed for task in plan.tasks]
+    assert seeds == sorted(seeds)
+    assert set(seeds) == {0, 1}
 
 
 def test_the_time_left_is_known_before_a_run_is_done():

@@ -1,6 +1,7 @@
 """From experiments to tasks, and from outcomes back to results.
 
-A run that several experiments need is one task; what is measured already, in any tier, is not run again.
+A run that several experiments need is one task; what is measured already, in any tier, is not run again. What a claim
+waits for comes first, the claims that cost least before the others.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ from .config import AnyRun, DataConfig, EvaluationConfig, RunConfig, StopConfig
 from .costs import Costs, Work, work_of
 from .data import make_dataset
 from .execution import Outcome, Task
-from .experiments import Case, Experiment, Tier
+from .experiments import Case, Claim, Experiment, Measured, Tier, matches, needs
 from .experiments.protocols import small
 from .results import Key, Line, Store
 
@@ -33,6 +34,11 @@ class Wanted:
         return self.case.run.hash
 
     @cached_property
+    def chain(self) -> list[tuple[str, AnyRun]]:
+        """The run and those it starts from, with their hashes."""
+        return [*((parent.hash, parent) for parent in self.case.parents), (self.key, self.case.run)]
+
+    @cached_property
     def lines(self) -> list[tuple[str, dict[str, Any]]]:
         """Each line's evaluation and settings."""
         if not isinstance(self.case.run, RunConfig):
@@ -51,6 +57,12 @@ class Known:
     of_run: dict[str, list[tuple[str, str, Line]]] = field(default_factory=dict)
     """Every line of a run, with its tier and experiment."""
     costs: Costs = field(default_factory=Costs)
+
+    def estimate(self, work: Work, tier: Tier) -> float:
+        """Seconds, by what its likes took."""
+        told = self.costs.estimate(work)
+        told = self.costs.guess(work) if told is None else told
+        return DEFAULT_SECONDS[tier] if told is None else told
 
     @classmethod
     def read(cls, store: Store, tier: str) -> "Known":
@@ -74,6 +86,8 @@ class Plan:
     """What has to be run, the most informative first."""
     done: int
     """Cases that need nothing."""
+    for_claims: set[str] = field(default_factory=set)
+    """Hashes of the runs that claims wait for."""
     known: Known = field(default_factory=Known)
     """What there was when the plan was made."""
 
@@ -91,10 +105,7 @@ class Plan:
 
     def estimate(self, task: Task) -> float:
         """Seconds a task will take, by what its likes took."""
-        work, costs = self._work(task), self.known.costs
-        told = costs.estimate(work)
-        told = costs.guess(work) if told is None else told
-        return DEFAULT_SECONDS[self.tier] if told is None else told
+        return self.known.estimate(self._work(task), self.tier)
 
     @property
     def guessed(self) -> int:
@@ -113,9 +124,7 @@ class Plan:
         )
 
     def _work(self, task: Task) -> Work:
-        if isinstance(task.run, RunConfig):
-            return work_of(task.run.model_dump(include={"data", "model", "train"}))
-        return Work(self.by_key[task.key][0].experiment, 1.0)
+        return _work(task.run, self.by_key[task.key][0].experiment if task.key in self.by_key else "")
 
     def name_of(self, task: Task) -> str:
         """What a task is for, in words."""
@@ -139,6 +148,12 @@ class Plan:
             self.store.put(self.tier, want.experiment, _lines(want, outcome))
 
 
+def _work(run: AnyRun, experiment: str) -> Work:
+    if isinstance(run, RunConfig):
+        return work_of(run.model_dump(include={"data", "model", "train"}))
+    return Work(experiment, 1.0)
+
+
 def _words(settings: Any) -> str:
     return ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in settings.values())
 
@@ -158,21 +173,64 @@ def make_plan(
     known = known or Known.read(store, tier)
     wanted: list[Wanted] = []
     missing: list[Wanted] = []
+    waited_for: list[list[Wanted]] = []
     for experiment in experiments:
         cases = spread(experiment.cases(tier))
         count = seeds or experiment.seeds[tier]
+        lines: list[Line] = []
+        missing_here: list[Wanted] = []
         for want in (Wanted(experiment.name, one) for case in cases for one in case.with_seeds(count)):
             wanted.append(want)
             found = _find(want, known)
             if found is None:
-                missing.append(want)
-            elif copy:
+                missing_here.append(want)
+                continue
+            lines += found
+            if copy:
                 own = known.own.get(experiment.name, set())
                 store.add(tier, experiment.name, [line for line in found if line.key not in own])
-    missing.sort(key=lambda want: want.case.run.seed)  # one seed of everything before the second of anything
+        missing += missing_here
+        if missing_here and count >= experiment.seeds[tier]:
+            measured = Measured(lines, tier, experiment.seeds[tier], experiment.planned(tier))
+            waited_for += (_waited_for(claim, measured, missing_here) for claim in experiment.claims)
+    first = _cheapest_first(waited_for, tier, known)
+    taken = {id(want) for want in first}
+    # Of the rest, one seed of everything before the second of anything.
+    rest = sorted((want for want in missing if id(want) not in taken), key=lambda want: want.case.run.seed)
     runs = {want.key for want in missing}
     others = [want for want in wanted if want.key in runs]
-    return Plan(tier, store, wanted, _tasks([*missing, *others], known), len(wanted) - len(missing), known)
+    tasks = _tasks([*first, *rest, *others], known)
+    for_claims = {key for want in first for key, _ in want.chain}
+    return Plan(tier, store, wanted, tasks, len(wanted) - len(missing), for_claims, known)
+
+
+def _waited_for(claim: Claim, measured: Measured, missing: Sequence[Wanted]) -> list[Wanted]:
+    """What a claim cannot be decided without, in the order it asks: the end of a curve may not be needed."""
+    asked, is_all = needs(claim, measured)
+
+    def place(want: Wanted) -> int:
+        places = (at for at, one in enumerate(asked) if any(matches(given, one) for _, given in want.lines))
+        return next(places, len(asked))
+
+    found = sorted(missing, key=place)
+    return [want for want in found if place(want) < len(asked)] if is_all else found
+
+
+def _cheapest_first(waited_for: Sequence[list[Wanted]], tier: Tier, known: Known) -> list[Wanted]:
+    """Each claim's runs together, those first that take the least beyond what was put before them."""
+    seconds: dict[str, float] = {}
+    for want in (want for wants in waited_for for want in wants):
+        for key, run in want.chain:
+            if key not in seconds:
+                seconds[key] = known.estimate(_work(run, want.experiment), tier)
+    ordered: dict[int, Wanted] = {}
+    left = [wants for wants in waited_for if wants]
+    while left:
+        costs = [sum(seconds[key] for key in {key for want in wants for key, _ in want.chain}) for wants in left]
+        wants = left.pop(costs.index(min(costs)))
+        ordered |= {id(want): want for want in wants}
+        seconds |= dict.fromkeys((key for want in wants for key, _ in want.chain), 0.0)
+    return list(ordered.values())
 
 
 def _find(want: Wanted, known: Known) -> list[Line] | None:

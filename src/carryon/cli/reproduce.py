@@ -268,6 +268,16 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+def _seconds_left(plan: "Plan") -> tuple[float, float]:
+    """Until all claims are decided, and until everything is run."""
+    estimates = {task.key: plan.estimate(task) for task in plan.tasks}
+    return sum(cost for key, cost in estimates.items() if key in plan.for_claims), sum(estimates.values())
+
+
+def _about(seconds: float, guessed: bool) -> str:
+    return f"{'~' if guessed else ''}{_duration(seconds)}" if seconds else ""
+
+
 def experiments(
     results: Annotated[Path, typer.Option(help="Where results are kept.")] = RESULTS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -289,8 +299,9 @@ def experiments(
         row["claims"] = len(experiment.claims)
         for tier in TIERS:
             plan = make_plan([experiment], tier, store, None, known[tier], copy=False)  # type: ignore[arg-type]
-            cost = sum(plan.estimate(task) for task in plan.tasks)
+            for_claims, cost = _seconds_left(plan)
             state = {"done": plan.done, "of": len(plan.wanted), "missing_seconds": round(cost)}
+            state["claims_wait_for_seconds"] = round(for_claims)
             row[tier] = state | ({"guessed": plan.guessed} if plan.guessed else {})
         rows.append(row)
     for note in store.broken:
@@ -301,9 +312,10 @@ def experiments(
     from rich.table import Table
 
     table = Table(
-        title="Experiments: runs done, and what the missing ones would take on the machine measured (~: partly a guess)"
+        title="Runs done in tiers fast and paper, and how long, on the machine measured, it would take to decide the\n"
+        "claims and to finish everything (~: partly a guess)"
     )
-    for column in ("name", "question", "claims", "fast", "missing", "paper", "missing"):
+    for column in ("name", "question", "claims", "fast", "to decide", "to finish", "paper", "to decide", "to finish"):
         table.add_column(column)
     for row in rows:
         cells = []
@@ -311,9 +323,13 @@ def experiments(
             state = row[tier]
             cells += [
                 f"{state['done']}/{state['of']}",
-                f"{'~' if 'guessed' in state else ''}{_duration(state['missing_seconds'])}"
-                if state["missing_seconds"]
-                else "",
+                *(_about(state[key], "guessed" in state) for key in ("claims_wait_for_seconds", "missing_seconds")),
             ]
         table.add_row(row["name"], row["title"], str(row["claims"]), *cells)
+    table.add_section()
+    cells = []
+    for tier in ("fast", "paper"):  # runs that several want are counted once
+        plan = make_plan(EXPERIMENTS.values(), tier, store, None, known[tier], copy=False)  # type: ignore[arg-type]
+        cells += [f"{plan.done}/{len(plan.wanted)}", *(_about(s, bool(plan.guessed)) for s in _seconds_left(plan))]
+    table.add_row("all", "", str(sum(row["claims"] for row in rows)), *cells)
     console().print(table)

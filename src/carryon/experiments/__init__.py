@@ -13,8 +13,9 @@ from .length_generalization import LengthGeneralization
 from .longer_digits import LongerDigits
 from .matrix_completion import MatrixCompletion
 from .matrix_completion_vs_model import MatrixCompletionVsModel
-from .measured import Measured
+from .measured import Measured, matches
 from .model_scale import ModelScale
+from .needs import needs
 from .noisy_prefix import NoisyPrefix
 from .noisy_scratchpad import NoisyScratchpad
 from .one_more_digit import OneMoreDigit
@@ -84,4 +85,6 @@ __all__ = [
     "Question",
     "Tier",
     "experiment",
+    "matches",
+    "needs",
 ]

@@ -6,9 +6,11 @@ the axis of some curves. Ours: one learning rate, validation accuracy along the 
 was learnt is its mean along the way, since plain levels off below any level that others reach.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..reports import Figure, Series, Table
 from .base import Case, Experiment, Question, Tier
-from .bounds import NotEnough
 from .claims import INF, Claim
 from .families import child_run, parent, up_to
 from .histories import curve
@@ -23,14 +25,14 @@ SHORT = {"simplified_scratchpad": "simple", "detailed_scratchpad": "detailed", "
 
 def learnt(measured: Measured, start: str, target: str) -> float:
     """Validation accuracy in percent, on average along the way: the sooner and the better, the more."""
-    found: list[float] = []
-    for line in measured.of(start=start, target=target):
-        if (history := line.metrics.get("history")) is not None:
-            values = [100.0 * row["validation"] for row in history if row.get("validation") is not None]
-            found.append(sum(values) / max(1, len(values)))
-    if len(found) < measured.min_seeds:
-        raise NotEnough(f"start {start}, target {target}, along the way")
-    return sum(found) / len(found)
+    return measured.mean(_along_the_way, start=start, target=target)
+
+
+def _along_the_way(metrics: Mapping[str, Any]) -> float | None:
+    if (history := metrics.get("history")) is None:
+        return None
+    values: list[float] = [100.0 * row["validation"] for row in history if row.get("validation") is not None]
+    return sum(values) / max(1, len(values))
 
 
 class FormatSwitch(Experiment):

@@ -6,9 +6,11 @@ Ours: `<=` for both, and no number is wrong. Right is the number that the format
 for sine stops so early that it gives the true value in 3 % of the problems; the table shows both.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from ..reports import Figure, Point, Series, Table
 from .base import Case, Experiment, Question, Tier
-from .bounds import NotEnough
 from .claims import Claim
 from .measured import Measured, share
 from .other_operations import data_of
@@ -20,15 +22,14 @@ FORMATS = ("plain", "detailed_scratchpad")
 
 def near(measured: Measured, operation: str, format: str, low: float, high: float, within: str = "0") -> float:
     """Accuracy over the bins whose middle lies between two outputs."""
-    right = count = seeds = 0
-    for line in measured.of(operation=operation, format=format):
-        seeds += 1
-        for middle, (good, every) in line.metrics.get("by", {}).get(f"output within {within}", {}).items():
-            if low <= float(middle) <= high:
-                right, count = right + good, count + every
-    if seeds < measured.min_seeds or not count:
-        raise NotEnough(f"{operation}, {format}")
-    return 100 * right / count
+
+    def metric(metrics: Mapping[str, Any]) -> float | None:
+        bins = metrics.get("by", {}).get(f"output within {within}", {})
+        inside = [counts for middle, counts in bins.items() if low <= float(middle) <= high]
+        count = sum(every for _, every in inside)
+        return 100 * sum(right for right, _ in inside) / count if count else None
+
+    return measured.mean(metric, operation=operation, format=format)
 
 
 def half_way_up(measured: Measured) -> float:

@@ -68,11 +68,15 @@ class Measured:
 
     def of(self, **settings: Any) -> list[Line]:
         """The lines with just these settings among theirs; greedy ones, unless another decoding is named."""
-        return [line for line in self.lines if _matches(line.settings, settings)]
+        return [line for line in self.lines if matches(line.settings, settings)]
 
     def values(self, name: str, **settings: Any) -> list[Any]:
         """What a setting takes among the lines, each once, in their order."""
         return _values(name, (line.settings for line in self.lines), settings)
+
+    def values_planned(self, name: str, **settings: Any) -> list[Any]:
+        """What it will take once everything is run, if that is known."""
+        return _values(name, self.planned, settings) or self.values(name, **settings)
 
     def stat(self, metric: Metric = accuracy, /, **settings: Any) -> Stat | None:
         """Mean and range over seeds; lines of one seed are averaged first. None: nothing measured."""
@@ -105,7 +109,7 @@ class Measured:
         Outside of what was tried, a bound. NotEnough where an `x` up to there was not measured: a curve that lacks its
         beginning crosses nowhere.
         """
-        values = _values(x, self.planned, settings) or self.values(x, **settings)
+        values = self.values_planned(x, **settings)
         if not values:
             raise NotEnough(_words(settings))
         before: tuple[float, float] | None = None
@@ -117,13 +121,14 @@ class Measured:
         return AtLeast(values[-1])
 
 
-def _matches(given: Settings, wanted: Settings) -> bool:
+def matches(given: Settings, wanted: Settings) -> bool:
+    """Whether a line with these settings is one of those asked for."""
     wanted = {"decoding": GREEDY, **wanted}
     return all((given.get(key, GREEDY) if key == "decoding" else given.get(key)) == wanted[key] for key in wanted)
 
 
 def _values(name: str, all_settings: Iterable[Settings], wanted: Settings) -> list[Any]:
-    found = {settings[name] for settings in all_settings if name in settings and _matches(settings, wanted)}
+    found = {settings[name] for settings in all_settings if name in settings and matches(settings, wanted)}
     return sorted(found, key=lambda value: (isinstance(value, str), value))
 
 
