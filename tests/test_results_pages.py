@@ -29,6 +29,8 @@ def test_every_page_is_up_to_date():
             assert (ROOT / "docs/results" / path).is_file(), STALE
     assert (ROOT / "docs/results/README.md").read_text(encoding="utf-8") == write_overview(chapters), STALE
     assert not store.broken
+    (counted,) = [line for line in write_overview(chapters).splitlines() if line.startswith("Of ")]
+    assert counted in (ROOT / "README.md").read_text(encoding="utf-8"), "README counts the claims"
 
 
 def test_runs_of_a_protocol_that_was_changed_are_not_shown(tmp_path):
