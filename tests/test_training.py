@@ -1,5 +1,6 @@
 """Training as a function of its config: killed, resumed, damaged, shared between processes, it ends the same."""
 
+import copy
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ import torch
 from safetensors.numpy import load_file
 
 import carryon
-from carryon.config import EvaluationConfig, RunConfig, load
+from carryon.config import EvaluationConfig, ModelConfig, RunConfig, TrainConfig, load
 from carryon.data import Windows, make_dataset
 from carryon.errors import BadConfig, BadRun, RunMismatch, Unsupported
 from carryon.model import Block, Decoder, run_block
@@ -24,6 +25,7 @@ from carryon.recipes import RECIPES, load_recipe
 from carryon.runs import Run, find_run
 from carryon.training import Exam, Interrupted, load_model, train
 from carryon.training.feeds import StreamFeed
+from carryon.training.optimizer import AdamW
 from carryon.training.progress import Progress
 from carryon.training.stepper import block_in, lr_at
 from carryon.training.team import Team
@@ -346,6 +348,52 @@ def test_what_is_asked_briefly_is_what_is_asked_at_length(tmp_path, format):
         accuracy = exam.ask_briefly()["accuracy"]
         assert accuracy == exam.ask()[0]["accuracy"]
         assert question.problems == "test" or 0.02 < accuracy < 0.98
+
+
+def test_the_optimizer_is_torchs_own():
+    torch.manual_seed(0)
+    ours = Decoder(ModelConfig(layers=1, heads=2, width=16, context=8, dropout=0.0), 14)
+    theirs = copy.deepcopy(ours)
+    settings = TrainConfig(weight_decay=0.3, beta1=0.8, beta2=0.95)
+    optimizer = AdamW(ours, settings, torch.device("cpu"))
+    groups = [
+        {"params": [p for p in theirs.parameters() if p.dim() >= 2], "weight_decay": 0.3},
+        {"params": [p for p in theirs.parameters() if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    expected = torch.optim.AdamW(groups, betas=(0.8, 0.95), fused=True)
+    tokens = torch.randint(0, 14, (4, 9))
+    for lr in (0.1, 0.01, 0.003):
+        for model in (ours, theirs):
+            model.loss(tokens[:, :-1], tokens[:, 1:]).backward()
+        optimizer.set_lr(lr)
+        for group in expected.param_groups:
+            group["lr"] = lr
+        optimizer.step()
+        expected.step()
+        optimizer.zero_grad()
+        expected.zero_grad()
+        assert all(p.grad is None for p in ours.parameters())
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(one, other)
+        for name, value in expected.state[other].items():
+            assert torch.equal(optimizer.state[one][name], value)
+
+
+TWO_STEPS = """
+import sys
+from pathlib import Path
+from carryon.recipes import load_recipe
+from carryon.training import train
+recipe = load_recipe("quickstart", ["train.steps=2", "evaluations=[]", "data.num_examples=200"])
+train(recipe, Path(sys.argv[1]), device="cpu")
+print("torch._dynamo" in sys.modules)
+"""
+
+
+def test_training_does_not_load_torchs_compiler(tmp_path):
+    """It would take longer than all the rest of starting."""
+    done = subprocess.run([sys.executable, "-c", TWO_STEPS, tmp_path], capture_output=True, text=True, check=False)
+    assert done.stdout == "False\n", done.stderr
 
 
 def test_the_learning_rate_rises_and_falls():

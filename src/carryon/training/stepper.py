@@ -20,6 +20,7 @@ from ..rng import Label, Stream
 from .display import Display
 from .feeds import Feed
 from .loading import seed_torch
+from .optimizer import AdamW
 from .team import Team
 
 if TYPE_CHECKING:
@@ -48,8 +49,7 @@ class Stepper:
         self._config, self._model, self._feed, self._team, self._display = config, model, feed, team, display
         self.precision = pick_precision(config.train.precision, team.device)
         on_gpu = team.device.type == "cuda"
-        self._lr = torch.tensor(config.train.lr, device=team.device if on_gpu else "cpu")
-        self.optimizer = _make_optimizer(model, config.train, self._lr if on_gpu else config.train.lr, team.device)
+        self.optimizer = AdamW(model, config.train, team.device)
         self._scaler = torch.amp.GradScaler("cuda", enabled=self.precision == torch.float16 and on_gpu)
         fast = on_gpu if compile == "auto" else compile == "on"
         self._ways = self._find_ways(fast)
@@ -64,7 +64,7 @@ class Stepper:
 
     def take(self, step: int, lr: float) -> None:
         started = time.perf_counter()
-        self._set_lr(lr)
+        self.optimizer.set_lr(lr)
         try:
             self._take(step, self._feed.batch(step))
         except (RuntimeError, MemoryError) as error:
@@ -117,7 +117,7 @@ class Stepper:
                 ) from error
             self._display.say(f"{self._way.name} failed here ({_first_line(error)}): going on without it")
             self._way = self._ways.pop(0)
-            self.optimizer.zero_grad(set_to_none=True)
+            self.optimizer.zero_grad()
             self._take(step, batch)
 
     def _ordinary(self, batch: tuple[Tensor, Tensor, Tensor | None]) -> None:
@@ -142,11 +142,11 @@ class Stepper:
             dist.all_reduce(total)
         self._team.average_gradients(self._model)
         if self._config.train.grad_clip:
-            self._scaler.unscale_(self.optimizer)
+            self._scaler.unscale_(self.optimizer)  # type: ignore[arg-type]
             torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._config.train.grad_clip)
-        self._scaler.step(self.optimizer)
+        self._scaler.step(self.optimizer)  # type: ignore[arg-type]
         self._scaler.update()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         self._loss.copy_(total)
 
     def _record(self, batch: tuple[Tensor, Tensor, Tensor | None]) -> None:
@@ -164,7 +164,7 @@ class Stepper:
             if is_out_of_memory(error):
                 raise
             self._display.say(f"a CUDA graph could not be recorded ({_first_line(error)}): going on without it")
-            self.optimizer.zero_grad(set_to_none=True)
+            self.optimizer.zero_grad()
 
     def _find_ways(self, fast: bool) -> list["_Plain | _Fused"]:
         """How the loss can be had, the best first."""
@@ -190,13 +190,6 @@ class Stepper:
             ways = [way for way in ways if not isinstance(way, _Compiled)]
         return ways
 
-    def _set_lr(self, lr: float) -> None:
-        if isinstance(self.optimizer.param_groups[0]["lr"], Tensor):
-            self._lr.fill_(lr)
-        else:
-            for group in self.optimizer.param_groups:
-                group["lr"] = lr
-
     # --- what resuming needs ----------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -215,23 +208,6 @@ class Stepper:
                     self.optimizer.state[parameter][key] = tensor.to(where)
         if state["scaler"]:
             self._scaler.load_state_dict(state["scaler"])
-
-
-def _make_optimizer(
-    model: LanguageModel, train: TrainConfig, lr: float | Tensor, device: torch.device
-) -> torch.optim.Optimizer:
-    """AdamW; decay on matrices only, since norms have nothing to gain from shrinking."""
-    trained = [p for p in model.parameters() if p.requires_grad]
-    matrices = [p for p in trained if p.dim() >= 2]
-    others = [p for p in trained if p.dim() < 2]
-    groups = [{"params": matrices, "weight_decay": train.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(
-        groups,
-        lr=lr,
-        betas=(train.beta1, train.beta2),
-        fused=device.type in ("cuda", "cpu"),
-        capturable=device.type == "cuda",
-    )
 
 
 class _Plain:
