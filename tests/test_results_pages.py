@@ -5,6 +5,7 @@ from pathlib import Path
 from carryon.experiments import EXPERIMENTS
 from carryon.overview import make_chapter
 from carryon.reports import Chapter, Figure, Point, Series, Table, TierPart
+from carryon.reports.differences import captions
 from carryon.reports.drawing import draw
 from carryon.reports.markdown import write_chapter, write_overview
 from carryon.results import Line, Store
@@ -78,3 +79,25 @@ def test_figures_name_every_point_of_a_short_axis_and_tilt_only_long_labels():
     ):
         bars = draw(Figure("t", "x", "y", [Series("a", [Point(label, 1) for label in labels])], bars=True))
         assert ("rotate(-20" in bars) is tilted
+
+
+def test_what_differs_from_the_paper_by_more_than_the_seeds_is_said():
+    def ours(x, low, high):
+        return Point(x, (low + high) / 2, low, high, 3)
+
+    plain = Series(
+        "plain", [ours(1_000, 10, 20), ours(2_000, 50, 60), ours(3_000, 90, 92), Point(4_000, 50, 50, 50, 1)]
+    )
+    paper = Series(
+        "plain (paper)", [Point(1_000, 20.4), Point(2_000, 20.0), Point(3_000, 89.4), Point(4_000, 0)], "paper"
+    )
+    alone = Series("reverse", [ours("a", 0, 1)])
+    said = captions(Figure("t", "x", "y", [plain, paper, alone]))
+    assert said == [
+        "Further from the paper than our seeds are from each other: "
+        "plain at 2 of 3 points (most at 2,000: 55.0, the paper 20.0)."
+    ]
+    assert captions(Figure("t", "x", "y", [plain, alone])) == []
+    close = Series("plain (paper)", [Point(1_000, 15)], "paper", "exact")
+    (only,) = captions(Figure("t", "x", "y", [plain, close]))
+    assert only == "The paper's points: exact. Bands: the range over our seeds."

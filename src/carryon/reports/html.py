@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from html import escape
 
 from .content import Chapter, Figure, Table, TierPart
+from .differences import captions
 from .drawing import draw
 from .markdown import MARKS, count_verdicts
 
@@ -116,8 +117,8 @@ def _part(part: TierPart) -> str:
 
 
 def _figure(figure: Figure) -> str:
-    exactness = sorted({s.exactness for s in figure.series if s.source == "paper" and s.exactness and s.points})
-    caption = f"<p class=soft>The paper's points: {escape('; '.join(exactness))}.</p>" if exactness else ""
+    said = " ".join(captions(figure))
+    caption = f"<p class=soft>{_text(said)}</p>" if said else ""
     return f'<figure role="img" aria-label="{escape(figure.title)}">{draw(figure)}</figure>{caption}'
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from .content import Chapter, Figure, TierPart
+from .differences import captions
 
 MARKS = {
     "holds": "✔ holds",
@@ -38,9 +39,8 @@ def _part(name: str, part: TierPart, place_figure: Callable[[str, Figure], str])
         lines += [f"### {item.title}", ""]
         if isinstance(item, Figure):
             lines += [f"![{item.title}]({place_figure(f'{name}-{part.tier}-{number}', item)})", ""]
-            exactness = sorted({s.exactness for s in item.series if s.source == "paper" and s.exactness and s.points})
-            if exactness:
-                lines += [f"The paper's points: {'; '.join(exactness)}. Bands: the range over our seeds.", ""]
+            if said := " ".join(captions(item)):
+                lines += [said, ""]
         else:
             lines += _table(item.columns, item.rows)
         if item.note:
