@@ -91,6 +91,8 @@ def _lines(axes: Any, figure: Figure) -> None:
     if figure.log_x:
         axes.set_xscale("log")
         _plain_ticks(axes, figure)
+    else:
+        axes.xaxis.set_major_formatter("{x:,.10g}")
 
 
 def _plain_ticks(axes: Any, figure: Figure) -> None:
