@@ -208,13 +208,14 @@ def test_a_run_that_starts_again_forgets_what_it_answered(tmp_path):
 @pytest.mark.timeout(120)
 def test_a_budget_is_kept_and_the_rest_done_later(smoke, tmp_path):
     began = time.monotonic()
-    done = run(tmp_path, "reproduce", *SOME, "--tier", "smoke", "--jobs", "1", "--budget", "5s")
+    # So many seeds that no machine is done in time.
+    done = run(tmp_path, "reproduce", *SOME, "--tier", "smoke", "--jobs", "1", "--budget", "5s", "--seeds", "100")
     assert time.monotonic() - began < 25
     assert done.returncode == 0
     assert "did not fit the budget" in done.stdout_text
     done = run(tmp_path, "reproduce", *SOME, "--tier", "smoke")
     assert done.returncode == 0
-    assert measured(tmp_path).keys() == {key for key in measured(smoke) if key[0] in SOME}
+    assert measured(tmp_path).keys() >= {key for key in measured(smoke) if key[0] in SOME}
 
 
 def trials(revealed, n=500, trials=400):
