@@ -137,14 +137,19 @@ def test_the_same_figure_is_the_same_file(smoke):
 
 
 def test_experiments_are_listed_with_what_is_missing(smoke):
-    rows = json.loads(run(smoke, "experiments", "--json").stdout_text)
+    listed = json.loads(run(smoke, "experiments", "--json").stdout_text)
+    rows = listed["experiments"]
     assert [row["name"] for row in rows] == list(EXPERIMENTS)
     for row in rows:
         assert row["smoke"]["done"] == row["smoke"]["of"]
         if row["name"] == "plain_vs_reverse":  # an enumeration, say, is the same in every tier
             assert row["fast"]["done"] == 0
             assert row["fast"]["missing_seconds"] > row["fast"]["claims_wait_for_seconds"] > 0
-    assert "plain_vs_reverse" in run(smoke, "experiments").stdout_text
+    assert 0 < listed["all"]["fast"]["claims_wait_for_seconds"] < listed["all"]["fast"]["missing_seconds"]
+    # Runs that several want are counted once.
+    assert listed["all"]["fast"]["missing_seconds"] < sum(row["fast"]["missing_seconds"] for row in rows)
+    table = run(smoke, "experiments").stdout_text
+    assert all(name in table for name in EXPERIMENTS)  # whole, to be copied
 
 
 # --- killed and started again -------------------------------------------------------------------------------------
@@ -390,6 +395,15 @@ def test_what_decides_a_claim_is_run_first_and_then_one_seed_of_everything(tmp_p
     assert left[-1] == 0
     assert left.index(3) < len(first) / 2  # the cheapest of the four claims is not decided last
     assert not make_plan([one], "fast", store).for_claims
+
+
+def test_seeds_that_no_claim_asks_for_come_last(tmp_path):
+    plan = make_plan([experiment("plain_vs_reverse")], "fast", Store(tmp_path), seeds=5)
+    usual = make_plan([experiment("plain_vs_reverse")], "fast", Store(tmp_path))
+    assert plan.for_claims == usual.for_claims
+    assert [task.key for task in plan.tasks[: len(plan.for_claims)]] == [
+        task.key for task in usual.tasks[: len(plan.for_claims)]
+    ]
 
 
 def test_claims_that_cannot_be_decided_with_so_few_seeds_change_no_order(tmp_path):

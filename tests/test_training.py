@@ -350,6 +350,16 @@ def test_what_is_asked_briefly_is_what_is_asked_at_length(tmp_path, format):
         assert question.problems == "test" or 0.02 < accuracy < 0.98
 
 
+LONGER = {"data": {"format": "reverse", "digits": 20, "num_examples": 10, "num_test": 5, "num_validation": 5}}
+
+
+@pytest.mark.parametrize("settings", [{"model__context": 8}, {"watch": [LONGER]}])
+def test_prompts_that_do_not_fit_are_refused_before_the_first_step(tmp_path, settings):
+    with pytest.raises(BadConfig, match="does not fit the model's context"):
+        train(tiny(**settings), tmp_path, device="cpu")
+    assert not [line for path in tmp_path.rglob("metrics.jsonl") for line in path.read_text().splitlines()]
+
+
 def test_the_optimizer_is_torchs_own():
     torch.manual_seed(0)
     ours = Decoder(ModelConfig(layers=1, heads=2, width=16, context=8, dropout=0.0), 14)

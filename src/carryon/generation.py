@@ -109,6 +109,10 @@ class Completer:
         fits = (lengths <= self.model.context) & (new <= self.max_new_tokens)
         if self.crop:
             fits &= lengths - new <= self._longest_prompt()
+        elif (lengths - new).max(initial=0) >= self.model.context:
+            longest = int((lengths - new).argmax())
+            prompt = rows.tokens_BT[longest, : lengths[longest] - new[longest]]
+            self._fit(prompt, self.tokenizer.decode(prompt))  # refused now, not once it has to be written
         order = np.flatnonzero(fits)[np.argsort(lengths[fits], kind="stable")]
         alike = _alike(rows.tokens_BT[order])
         drafts = []

@@ -192,7 +192,8 @@ def make_plan(
         missing += missing_here
         if missing_here and count >= experiment.seeds[tier]:
             measured = Measured(lines, tier, experiment.seeds[tier], experiment.planned(tier))
-            waited_for += (_waited_for(claim, measured, missing_here) for claim in experiment.claims)
+            enough = [want for want in missing_here if want.case.run.seed < experiment.seeds[tier]]
+            waited_for += (_waited_for(claim, measured, enough) for claim in experiment.claims)
     first = _cheapest_first(waited_for, tier, known)
     taken = {id(want) for want in first}
     # Of the rest, one seed of everything before the second of anything.
@@ -205,15 +206,14 @@ def make_plan(
 
 
 def _waited_for(claim: Claim, measured: Measured, missing: Sequence[Wanted]) -> list[Wanted]:
-    """What a claim cannot be decided without, in the order it asks: the end of a curve may not be needed."""
-    asked, is_all = needs(claim, measured)
+    """What a claim asks for, in that order: the end of a curve may not be needed."""
+    asked = needs(claim, measured)
 
-    def place(want: Wanted) -> int:
-        places = (at for at, one in enumerate(asked) if any(matches(given, one) for _, given in want.lines))
-        return next(places, len(asked))
+    def places(want: Wanted) -> Iterable[int]:
+        return (at for at, one in enumerate(asked) if any(matches(given, one) for _, given in want.lines))
 
-    found = sorted(missing, key=place)
-    return [want for want in found if place(want) < len(asked)] if is_all else found
+    found = [(place, want) for want in missing if (place := next(iter(places(want)), None)) is not None]
+    return [want for _, want in sorted(found, key=lambda pair: pair[0])]
 
 
 def _cheapest_first(waited_for: Sequence[list[Wanted]], tier: Tier, known: Known) -> list[Wanted]:

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -268,14 +269,19 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _seconds_left(plan: "Plan") -> tuple[float, float]:
-    """Until all claims are decided, and until everything is run."""
-    estimates = {task.key: plan.estimate(task) for task in plan.tasks}
-    return sum(cost for key, cost in estimates.items() if key in plan.for_claims), sum(estimates.values())
+def _seconds_left(seconds: Mapping[str, float], for_claims: Collection[str]) -> dict[str, int]:
+    return {
+        "missing_seconds": round(sum(seconds.values())),
+        "claims_wait_for_seconds": round(sum(seconds[key] for key in seconds if key in for_claims)),
+    }
 
 
-def _about(seconds: float, guessed: bool) -> str:
-    return f"{'~' if guessed else ''}{_duration(seconds)}" if seconds else ""
+def _left(state: Mapping[str, Any]) -> str:
+    decide, finish = state["claims_wait_for_seconds"], state["missing_seconds"]
+    if not finish:
+        return ""
+    both = (_duration(decide) if decide else "–", _duration(finish))
+    return f"{'~' if 'guessed' in state else ''}{' / '.join(dict.fromkeys(both))}"
 
 
 def experiments(
@@ -293,43 +299,48 @@ def experiments(
 
     store = Store(results)
     rows = []
+    left: dict[str, dict[str, float]] = {tier: {} for tier in TIERS}
+    wait: dict[str, set[str]] = {tier: set() for tier in TIERS}
     known = {tier: Known.read(store, tier) for tier in TIERS}
     for name, experiment in EXPERIMENTS.items():
         row: dict[str, Any] = {"name": name, "title": experiment.title, "paper": list(experiment.paper)}
         row["claims"] = len(experiment.claims)
         for tier in TIERS:
             plan = make_plan([experiment], tier, store, None, known[tier], copy=False)  # type: ignore[arg-type]
-            for_claims, cost = _seconds_left(plan)
-            state = {"done": plan.done, "of": len(plan.wanted), "missing_seconds": round(cost)}
-            state["claims_wait_for_seconds"] = round(for_claims)
-            row[tier] = state | ({"guessed": plan.guessed} if plan.guessed else {})
+            seconds = {task.key: plan.estimate(task) for task in plan.tasks}
+            left[tier] |= seconds
+            wait[tier] |= plan.for_claims
+            row[tier] = {"done": plan.done, "of": len(plan.wanted), **_seconds_left(seconds, plan.for_claims)}
+            row[tier] |= {"guessed": plan.guessed} if plan.guessed else {}
         rows.append(row)
     for note in store.broken:
         print(f"carryon: {note}", file=sys.stderr)
+    total: dict[str, Any] = {"name": "all", "title": "", "claims": sum(row["claims"] for row in rows)}
+    for tier in TIERS:  # a run that several want is counted once
+        states = [row[tier] for row in rows]
+        total[tier] = {key: sum(state[key] for state in states) for key in ("done", "of")}
+        total[tier] |= _seconds_left(left[tier], wait[tier])
+        total[tier] |= {"guessed": True} if any("guessed" in state for state in states) else {}
     if as_json:
-        print_json(rows)
+        print_json({"experiments": rows, "all": total})
         return
+    from rich import box
     from rich.table import Table
 
     table = Table(
-        title="Runs done in tiers fast and paper, and how long, on the machine measured, it would take to decide the\n"
-        "claims and to finish everything (~: partly a guess)"
+        title="Runs done, and what it would take on the machine measured: to decide the claims / to finish "
+        "(~: partly a guess)",
+        box=box.SIMPLE_HEAD,
     )
-    for column in ("name", "question", "claims", "fast", "to decide", "to finish", "paper", "to decide", "to finish"):
-        table.add_column(column)
-    for row in rows:
+    table.add_column("name", no_wrap=True)
+    table.add_column("question")
+    for column in ("claims", "fast", "missing", "paper", "missing"):
+        table.add_column(column, no_wrap=True)
+    for row in [*rows, total]:
+        if row is total:
+            table.add_section()
         cells = []
-        for tier in ("fast", "paper"):
-            state = row[tier]
-            cells += [
-                f"{state['done']}/{state['of']}",
-                *(_about(state[key], "guessed" in state) for key in ("claims_wait_for_seconds", "missing_seconds")),
-            ]
+        for state in (row["fast"], row["paper"]):
+            cells += [f"{state['done']}/{state['of']}", _left(state)]
         table.add_row(row["name"], row["title"], str(row["claims"]), *cells)
-    table.add_section()
-    cells = []
-    for tier in ("fast", "paper"):  # runs that several want are counted once
-        plan = make_plan(EXPERIMENTS.values(), tier, store, None, known[tier], copy=False)  # type: ignore[arg-type]
-        cells += [f"{plan.done}/{len(plan.wanted)}", *(_about(s, bool(plan.guessed)) for s in _seconds_left(plan))]
-    table.add_row("all", "", str(sum(row["claims"] for row in rows)), *cells)
     console().print(table)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ..config import AnyRun, EvaluationConfig
@@ -16,7 +17,7 @@ class Task:
     parent: str | None = None
     """Hash of the run that has to be done before."""
 
-    @property
+    @cached_property
     def key(self) -> str:
         return self.run.hash
 

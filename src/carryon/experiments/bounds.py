@@ -7,10 +7,6 @@ class NotEnough(Exception):
     """A number that a claim needs was not measured, or with too few seeds."""
 
 
-class NotTelling(NotEnough):
-    """All was measured, and says nothing of what the claim is about."""
-
-
 class _Bound(float):
     """All that is known of a positive number."""
 
@@ -30,11 +26,11 @@ class AtMost(_Bound):
 
 
 def ratio(above: float, below: float) -> float:
-    """For a claim: one crossing over another. NotTelling where two bounds on the same side say nothing."""
+    """For a claim: one crossing over another. NotEnough where two bounds on the same side say nothing."""
     if isinstance(above, AtLeast) and isinstance(below, AtLeast):
-        raise NotTelling("neither side of the ratio got that far")
+        raise NotEnough("neither side of the ratio got that far")
     if isinstance(above, AtMost) and isinstance(below, AtMost):
-        raise NotTelling("both sides of the ratio were there from the first point on")
+        raise NotEnough("both sides of the ratio were there from the first point on")
     value = float(above) / float(below)
     if isinstance(above, AtLeast) or isinstance(below, AtMost):
         return AtLeast(value)

@@ -13,7 +13,6 @@ from ..config import DataConfig, EvaluationConfig
 from ..reports import Figure, Series, Table
 from ..results import Line
 from .base import Case, Experiment, Question, Tier
-from .bounds import NotEnough
 from .claims import Claim
 from .families import child_run, parent
 from .histories import curve
@@ -74,10 +73,10 @@ def at(measured: Measured, format: str, length: int, row: int) -> float:
     for line in chosen(measured, format):
         history = line.metrics["history"]
         if not history or f"{length} digits" not in history[row]:
-            raise NotEnough(f"{format} at {length} digits")
+            return measured.lacking(f"{format} at {length} digits")
         found.append(100.0 * history[row][f"{length} digits"])
     if len(found) < measured.min_seeds:
-        raise NotEnough(f"format {format}")
+        return measured.lacking(f"format {format}")
     return sum(found) / len(found)
 
 

@@ -8,7 +8,6 @@ counted.
 from ..config import EnumerationConfig
 from ..reports import Figure, Series, Table
 from .base import Case, Experiment, Tier
-from .bounds import NotEnough
 from .claims import Claim
 from .measured import Measured, number
 from .protocols import few
@@ -21,9 +20,7 @@ SHARE = number("share", 100)
 def counted(measured: Measured, lemma: str) -> float:
     """Every case was looked at: one seed says it all."""
     stat = measured.stat(SHARE, lemma=lemma, digits=3)
-    if stat is None:
-        raise NotEnough(f"lemma {lemma}")
-    return stat.mean
+    return measured.lacking(f"lemma {lemma}") if stat is None else stat.mean
 
 
 class Lemmas(Experiment):

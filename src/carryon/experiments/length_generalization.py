@@ -13,7 +13,7 @@ from typing import Any
 from ..config import DataConfig, EvaluationConfig, ExcludeConfig, RunConfig
 from ..reports import Figure, Series, Table
 from .base import Case, Experiment, Question, Tier
-from .bounds import NotTelling
+from .bounds import NotEnough
 from .claims import Claim
 from .histories import curve
 from .measured import Measured
@@ -53,14 +53,14 @@ def once_learnt(measured: Measured, trained: str, length: int, longest: int) -> 
     """Accuracy at a length that was not trained on, if the longest that was has been learnt."""
     known = measured.mean(like_training, trained=trained, length=longest, problems="1,000")
     if known < LEARNT:
-        raise NotTelling(f"trained {trained}: only {known:.0f} % at {longest} digits, which it was trained on")
+        raise NotEnough(f"trained {trained}: only {known:.0f} % at {longest} digits, which it was trained on")
     return measured.mean(trained=trained, length=length, problems="1,000")
 
 
 def with_all_steps(measured: Measured) -> float:
     known = measured.mean(trained="3 digits, detailed", given="three digits")
     if known < LEARNT:
-        raise NotTelling(f"trained on detailed scratchpads: only {known:.0f} % at the three digits it was trained on")
+        raise NotEnough(f"trained on detailed scratchpads: only {known:.0f} % at the three digits it was trained on")
     return measured.mean(trained="3 digits, detailed", given="5 all steps", on="four digits")
 
 

@@ -92,8 +92,12 @@ class Measured:
         stat = self.stat(metric, **settings)
         if stat is None or stat.seeds < self.min_seeds:
             so_far = f" ({stat.seeds} of {self.min_seeds} seeds so far)" if stat else ""
-            raise NotEnough(_words(settings) + so_far)
+            return self.lacking(_words(settings) + so_far)
         return stat.mean
+
+    def lacking(self, what: str) -> float:
+        """For a rule that finds no number to go on with."""
+        raise NotEnough(what)
 
     def curve(self, x: str, metric: Metric = accuracy, /, **settings: Any) -> list[Point]:
         """A line of a figure, over the values that setting `x` takes."""

@@ -1,9 +1,10 @@
 """Which results a claim still waits for."""
 
+from contextlib import suppress
 from typing import Any
 
 from ..results import Line
-from .bounds import NotEnough, NotTelling
+from .bounds import NotEnough
 from .claims import Claim
 from .measured import Measured, Metric, Settings, accuracy
 
@@ -24,11 +25,8 @@ class _Asking(Measured):
             self.missing.append(settings)
         return lines
 
-    def mean(self, metric: Metric = accuracy, /, **settings: Any) -> float:
-        try:
-            return super().mean(metric, **settings)
-        except NotEnough:
-            return _GUESS
+    def lacking(self, what: str) -> float:
+        return _GUESS
 
     def crossing(self, level: float, x: str = "examples", metric: Metric = accuracy, /, **settings: Any) -> float:
         """All of a curve from its first gap on, since nobody knows where it will reach the level."""
@@ -40,13 +38,9 @@ class _Asking(Measured):
         return _GUESS if len(self.missing) > before else super().crossing(level, x, metric, **settings)
 
 
-def needs(claim: Claim, measured: Measured) -> tuple[list[Settings], bool]:
-    """Settings of lines that are missing, and whether these are all: a rule may stop at the first it does not find."""
+def needs(claim: Claim, measured: Measured) -> list[Settings]:
+    """Settings of lines that are missing, as they are asked for. Once these are there, a rule may ask for more."""
     asking = _Asking(measured)
-    try:
+    with suppress(NotEnough):
         claim.measure(asking)
-    except NotTelling:
-        return asking.missing, not asking.missing
-    except NotEnough:
-        return asking.missing, False
-    return asking.missing, True
+    return asking.missing

@@ -8,7 +8,7 @@ operands as text (so that 9 > 10) and teaches wrong comparisons. Ours: the same 
 from ..config import DataConfig
 from ..reports import Figure, Series, Table
 from .base import Case, Experiment, Question, Tier
-from .bounds import NotTelling
+from .bounds import NotEnough
 from .claims import INF, Claim
 from .measured import Measured
 from .protocols import BARE, ask, detailed_steps, make_run
@@ -25,7 +25,7 @@ def comparison_share(measured: Measured) -> float:
     counts: list[dict[str, int]] = [line.metrics.get("first_wrong_lines", {}) for line in lines]
     every = sum(sum(kinds.values()) for kinds in counts)
     if every < LEAST_ERRORS:
-        raise NotTelling(f"version 2 gave {every} wrong answers: too few to say where they come from")
+        raise NotEnough(f"version 2 gave {every} wrong answers: too few to say where they come from")
     return sum(kinds.get("comparison", 0) for kinds in counts) / every
 
 

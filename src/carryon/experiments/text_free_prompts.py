@@ -10,7 +10,7 @@ the 25 texts are longer than the context and are cut from the left.
 from ..config import TextConfig
 from ..reports import Figure, Series, Table
 from .base import Case, Experiment, Tier
-from .bounds import NotTelling
+from .bounds import NotEnough
 from .claims import INF, Claim
 from .measured import Measured
 from .prompting import (
@@ -41,7 +41,7 @@ def share_of_wrong_examples(measured: Measured) -> float:
     """What three wrong examples add to zero-shot, as a part of what three right ones add."""
     zero, right, wrong = (measured.mean(examples=MANY, prompt=prompt) for prompt in (SAME, shot(3), NOISY))
     if right - zero < 1:
-        raise NotTelling("right examples hardly help, so there is nothing to have a part of")
+        raise NotEnough("right examples hardly help, so there is nothing to have a part of")
     return (wrong - zero) / (right - zero)
 
 

@@ -19,7 +19,7 @@ from typing import Literal
 from ..config import EvaluationConfig, RunConfig, TextConfig
 from ..reports import Figure, Series, Table
 from .base import Case, Experiment, Question, Tier
-from .bounds import NotTelling
+from .bounds import NotEnough
 from .claims import INF, Claim
 from .histories import curve
 from .measured import Measured
@@ -97,7 +97,7 @@ def cost_of_text_where_learnt(measured: Measured) -> float:
     """What text costs plain sums with many examples: what is not high cannot stay high."""
     high = few_shot(measured, **MANY, on="plain")
     if high < 90:
-        raise NotTelling(f"plain sums are not learnt to the end: {high:.1f} % after examples")
+        raise NotEnough(f"plain sums are not learnt to the end: {high:.1f} % after examples")
     return high - measured.mean(**MANY, on="plain", prompt=TEXT)
 
 

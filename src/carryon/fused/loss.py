@@ -21,7 +21,7 @@ from .gelu import gelu
 
 HEAD_WIDTHS = (16, 32, 64, 128)
 MOST_WIDTH = 8192
-MOST_ROWS_AS_ONE_HOT = 1024
+MOST_AS_ONE_HOT = 2**26
 ROWS_TOGETHER = 64
 
 
@@ -86,12 +86,12 @@ class FusedLoss:
         if ids_BT.stride(0) == 0:  # the same in every row
             ids_BT = ids_BT[:1]
         if isinstance(position, Learned):
-            return x_BTD + self._look_up(position.table, ids_BT)
+            return x_BTD + self._look_up(position.table, ids_BT, len(x_BTD))
         embedded_BTD = position.embed(ids_BT)
         return x_BTD if embedded_BTD is None else x_BTD + embedded_BTD
 
-    def _look_up(self, table: nn.Embedding, ids: Tensor) -> Tensor:
-        return look_up(table.weight, self._copy_of[table.weight], ids)
+    def _look_up(self, table: nn.Embedding, ids_BT: Tensor, rows: int | None = None) -> Tensor:
+        return look_up(table.weight, self._copy_of[table.weight], ids_BT, rows)
 
     def _linear(self, x_ND: Tensor, layer: nn.Linear | nn.Embedding) -> Tensor:
         out: Tensor = _Linear.apply(x_ND, layer.weight, self._copy_of[layer.weight])  # type: ignore[no-untyped-call]
@@ -129,20 +129,23 @@ class _LookUp(torch.autograd.Function):
     """Rows of the 16-bit copy; the gradient of a small table as one product: a sum in a fixed order, and no sorting."""
 
     @staticmethod
-    def forward(ctx: Any, table_VD: Tensor, copy: Tensor, ids: Tensor) -> Tensor:
-        ctx.save_for_backward(ids)
+    def forward(ctx: Any, table_VD: Tensor, copy: Tensor, ids_BT: Tensor, rows: int) -> Tensor:
+        ctx.save_for_backward(ids_BT)
         ctx.rows = len(table_VD)
-        return copy[ids]
+        return copy[ids_BT].expand(rows, -1, -1)
 
     @staticmethod
-    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor, None, None]:
-        (ids,) = ctx.saved_tensors
-        one_hot_VN = (torch.arange(ctx.rows, device=ids.device)[:, None] == ids.reshape(1, -1)).to(d_out.dtype)
-        return _matmul_in_float32(one_hot_VN, d_out.reshape(-1, d_out.shape[-1])), None, None
+    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor, None, None, None]:
+        (ids_BT,) = ctx.saved_tensors
+        if len(d_out) > len(ids_BT):
+            d_out = d_out.sum(0, keepdim=True, dtype=torch.float32)
+        one_hot_VN = (torch.arange(ctx.rows, device=ids_BT.device)[:, None] == ids_BT.reshape(1, -1)).to(d_out.dtype)
+        return _matmul_in_float32(one_hot_VN, d_out.reshape(-1, d_out.shape[-1])), None, None, None
 
 
-def look_up(table_VD: Tensor, copy: Tensor, ids: Tensor) -> Tensor:
-    if len(table_VD) > MOST_ROWS_AS_ONE_HOT:
-        return F.embedding(ids, table_VD).to(copy.dtype)
-    out: Tensor = _LookUp.apply(table_VD, copy, ids)  # type: ignore[no-untyped-call]
+def look_up(table_VD: Tensor, copy: Tensor, ids_BT: Tensor, rows: int | None = None) -> Tensor:
+    """`rows`: so many, all with the ids of the only one given."""
+    if len(table_VD) * ids_BT.numel() > MOST_AS_ONE_HOT:
+        return F.embedding(ids_BT, table_VD).to(copy.dtype)
+    out: Tensor = _LookUp.apply(table_VD, copy, ids_BT, rows or len(ids_BT))  # type: ignore[no-untyped-call]
     return out
