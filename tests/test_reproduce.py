@@ -382,8 +382,7 @@ def test_what_decides_a_claim_is_run_first_and_then_one_seed_of_everything(tmp_p
     assert set(seeds) == {0, 1, 2}
 
     def undecided():
-        measured = Measured(store.read("fast", one.name), "fast", 3, one.planned("fast"))
-        return sum(verdict.decision == "not enough runs" for verdict in one.verdicts(measured))
+        return sum(verdict.decision == "not enough runs" for verdict in one.verdicts(results_of(one, store)))
 
     left = []
     for task in first:
@@ -395,6 +394,36 @@ def test_what_decides_a_claim_is_run_first_and_then_one_seed_of_everything(tmp_p
     assert left[-1] == 0
     assert left.index(3) < len(first) / 2  # the cheapest of the four claims is not decided last
     assert not make_plan([one], "fast", store).for_claims
+
+
+def test_what_a_curve_turned_out_not_to_need_comes_later(tmp_path):
+    """Where a level is reached early, the rest of the curve decides nothing."""
+    one = experiment("longer_digits")
+
+    def runs_until_decided(name, again):
+        store = Store(tmp_path / name)
+        plan = make_plan([one], "fast", store)
+        tasks, count = list(plan.tasks), 0
+        while any(v.decision == "not enough runs" for v in one.verdicts(results_of(one, store))):
+            task, count = tasks.pop(0), count + 1
+            accuracy = float(task.run.data.num_examples >= (20_000 if task.run.data.format.name == "plain" else 5_000))
+            answers = {question.hash: {"accuracy": accuracy} for question in task.evaluations}
+            plan.keep(task, Outcome(task.key, answers, 1.0, "cpu", "abc"))
+            tasks = plan.reorder(tasks) if again else tasks
+        return count
+
+    assert runs_until_decided("again", True) < runs_until_decided("once", False)
+
+
+def results_of(one, store):
+    return Measured(store.read("fast", one.name), "fast", 3, one.planned("fast"))
+
+
+def test_the_order_is_asked_for_again_after_every_outcome(tmp_path):
+    tasks = [trials(revealed, n=20, trials=2) for revealed in (50, 60, 70, 80)]
+    ended = []
+    run_local(tasks, tmp_path, lambda task, outcome: ended.append(task.run.revealed), reorder=lambda left: left[::-1])
+    assert ended == [50, 80, 60, 70]
 
 
 def test_seeds_that_no_claim_asks_for_come_last(tmp_path):

@@ -4,7 +4,7 @@ A run that several experiments need is one task; what is measured already, in an
 waits for comes first, the claims that cost least before the others.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
@@ -87,9 +87,10 @@ class Plan:
     done: int
     """Cases that need nothing."""
     for_claims: set[str] = field(default_factory=set)
-    """Hashes of the runs that claims wait for."""
+    """Hashes of the runs that claims waited for when the plan was made."""
     known: Known = field(default_factory=Known)
-    """What there was when the plan was made."""
+    order: Callable[[Known], tuple[list[Wanted], list[Wanted]]] = lambda known: ([], [])
+    """What is missing, by what is known: that which claims wait for, and the rest."""
 
     @cached_property
     def by_key(self) -> dict[str, list[Wanted]]:
@@ -131,6 +132,15 @@ class Plan:
         found = self.by_key.get(task.key)
         return f"{found[0].experiment} {_words(found[0].case.settings)}" if found else "a run that others start from"
 
+    def reorder(self, tasks: Sequence[Task]) -> list[Task]:
+        """The same, by what is known by now: what a curve turned out not to need comes later."""
+        places: dict[str, int] = {}
+        first, rest = self.order(self.known)
+        for want in (*first, *rest):
+            for key, _ in want.chain:
+                places.setdefault(key, len(places))
+        return sorted(tasks, key=lambda task: places.get(task.key, len(places)))
+
     def keep(self, task: Task, outcome: Outcome) -> None:
         """Write an outcome to the results of every experiment that wanted it, now or before.
 
@@ -144,8 +154,12 @@ class Plan:
                 again.setdefault((tier, experiment), []).append(_measured_again(line, answer, outcome))
         for place, lines in again.items():
             self.store.put(*place, lines)
+        kept = []
         for want in sorted(self.by_key.get(task.key, ()), key=lambda want: _find(want, self.known) is None):
-            self.store.put(self.tier, want.experiment, _lines(want, outcome))
+            lines = _lines(want, outcome)
+            self.store.put(self.tier, want.experiment, lines)
+            kept += lines
+        self.known.lines |= {(line.run, line.evaluation): line for line in kept}
 
 
 def _work(run: AnyRun, experiment: str) -> Work:
@@ -171,38 +185,47 @@ def make_plan(
     `copy`: results that another experiment measured are written to this one's file, too.
     """
     known = known or Known.read(store, tier)
-    wanted: list[Wanted] = []
-    missing: list[Wanted] = []
-    waited_for: list[list[Wanted]] = []
-    for experiment in experiments:
-        cases = spread(experiment.cases(tier))
-        count = seeds or experiment.seeds[tier]
-        lines: list[Line] = []
-        missing_here: list[Wanted] = []
-        for want in (Wanted(experiment.name, one) for case in cases for one in case.with_seeds(count)):
-            wanted.append(want)
-            found = _find(want, known)
-            if found is None:
-                missing_here.append(want)
-                continue
-            lines += found
-            if copy:
-                own = known.own.get(experiment.name, set())
-                store.add(tier, experiment.name, [line for line in found if line.key not in own])
-        missing += missing_here
-        if missing_here and count >= experiment.seeds[tier]:
-            measured = Measured(lines, tier, experiment.seeds[tier], experiment.planned(tier))
-            enough = [want for want in missing_here if want.case.run.seed < experiment.seeds[tier]]
-            waited_for += (_waited_for(claim, measured, enough) for claim in experiment.claims)
-    first = _cheapest_first(waited_for, tier, known)
-    taken = {id(want) for want in first}
-    # Of the rest, one seed of everything before the second of anything.
-    rest = sorted((want for want in missing if id(want) not in taken), key=lambda want: want.case.run.seed)
-    runs = {want.key for want in missing}
-    others = [want for want in wanted if want.key in runs]
+    experiments = list(experiments)
+    wanted = {
+        experiment.name: [
+            Wanted(experiment.name, one)
+            for case in spread(experiment.cases(tier))
+            for one in case.with_seeds(seeds or experiment.seeds[tier])
+        ]
+        for experiment in experiments
+    }
+    if copy:
+        for name, wants in wanted.items():
+            own = known.own.get(name, set())
+            lines = [line for want in wants for line in _find(want, known) or ()]
+            store.add(tier, name, [line for line in lines if line.key not in own])
+
+    def order(known: Known) -> tuple[list[Wanted], list[Wanted]]:
+        waited_for: list[list[Wanted]] = []
+        missing: list[Wanted] = []
+        for experiment in experiments:
+            found = [(want, _find(want, known)) for want in wanted[experiment.name]]
+            lines = [line for _, some in found for line in some or ()]
+            missing_here = [want for want, some in found if some is None]
+            missing += missing_here
+            if missing_here and (seeds is None or seeds >= experiment.seeds[tier]):
+                measured = Measured(lines, tier, experiment.seeds[tier], experiment.planned(tier))
+                enough = [want for want in missing_here if want.case.run.seed < experiment.seeds[tier]]
+                waited_for += (_waited_for(claim, measured, enough) for claim in experiment.claims)
+        first = _cheapest_first(waited_for, tier, known)
+        taken = {id(want) for want in first}
+        # Of the rest, one seed of everything before the second of anything.
+        rest = sorted((want for want in missing if id(want) not in taken), key=lambda want: want.case.run.seed)
+        return first, rest
+
+    first, rest = order(known)
+    runs = {want.key for want in (*first, *rest)}
+    everything = [want for wants in wanted.values() for want in wants]
+    others = [want for want in everything if want.key in runs]
     tasks = _tasks([*first, *rest, *others], known)
     for_claims = {key for want in first for key, _ in want.chain}
-    return Plan(tier, store, wanted, tasks, len(wanted) - len(missing), for_claims, known)
+    done = len(everything) - len(first) - len(rest)
+    return Plan(tier, store, everything, tasks, done, for_claims, known, order)
 
 
 def _waited_for(claim: Claim, measured: Measured, missing: Sequence[Wanted]) -> list[Wanted]:

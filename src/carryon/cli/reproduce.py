@@ -170,6 +170,7 @@ def _carry_out(
             deadline=deadline,
             estimate=plan.estimate,
             started=screen.started,
+            reorder=plan.reorder if plan.trains_at_full_size else None,  # small runs take less than to think about them
             **arguments,
         )
     screen.close()

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -31,11 +31,13 @@ def run_local(
     deadline: float | None = None,
     estimate: Callable[[Task], float] = lambda task: 0.0,
     started: Callable[[Task], None] = lambda task: None,
+    reorder: Callable[[Sequence[Task]], list[Task]] | None = None,
 ) -> list[Task]:
     """Carry out tasks, telling each outcome as it comes. Returns those not begun or not finished by the deadline.
 
     A worker that dies takes its task with it, not the others: another takes its place. `sharing`: the jobs take turns
-    on one GPU, so that a run has cost its part of the time it took.
+    on one GPU, so that a run has cost its part of the time it took. `reorder`: asked after every outcome what to begin
+    next.
     """
     waiting = order_tasks(tasks)
     jobs = max(1, min(jobs, len(waiting)))
@@ -74,6 +76,8 @@ def run_local(
                 else:
                     (failed if outcome.error else done).add(task.key)
                 tell(task, outcome)
+                if reorder is not None and waiting:
+                    waiting = order_tasks(reorder(waiting))
     finally:
         pool.close()
     return list(left.values())
