@@ -27,7 +27,7 @@ from carryon.training import Exam, Interrupted, load_model, train
 from carryon.training.feeds import StreamFeed
 from carryon.training.optimizer import AdamW
 from carryon.training.progress import Progress
-from carryon.training.stepper import block_in, lr_at
+from carryon.training.stepper import Stepper, block_in, lr_at
 from carryon.training.team import Team
 
 torch.set_num_threads(1)
@@ -358,6 +358,20 @@ def test_prompts_that_do_not_fit_are_refused_before_the_first_step(tmp_path, set
     with pytest.raises(BadConfig, match="does not fit the model's context"):
         train(tiny(**settings), tmp_path, device="cpu")
     assert not [line for path in tmp_path.rglob("metrics.jsonl") for line in path.read_text().splitlines()]
+
+
+def test_waiting_for_the_device_is_part_of_the_steps():
+    """A GPU is given steps in no time, and takes them later."""
+    stepper = object.__new__(Stepper)
+    stepper.seconds = 1.0
+
+    class Slow:
+        def __float__(self):
+            time.sleep(0.05)
+            return 2.0
+
+    assert stepper._read(Slow()) == 2.0
+    assert stepper.seconds >= 1.05
 
 
 def test_the_optimizer_is_torchs_own():

@@ -82,15 +82,22 @@ class Stepper:
         self.seconds += time.perf_counter() - started
 
     def loss(self) -> float:
-        """The newest loss; asking waits for the device."""
-        return float(self._loss)
+        """The newest loss."""
+        return self._read(self._loss)
 
     def mean_loss(self) -> float | None:
         """Since it was last asked for."""
-        mean = float(self._loss_sum) / self._losses if self._losses else None
+        mean = self._read(self._loss_sum) / self._losses if self._losses else None
         self._loss_sum.zero_()
         self._losses = 0
         return mean
+
+    def _read(self, number: Tensor) -> float:
+        """Asking waits until the device has taken the steps it was given, which is part of what they took."""
+        started = time.perf_counter()
+        value = float(number)
+        self.seconds += time.perf_counter() - started
+        return value
 
     def _take(self, step: int, batch: tuple[Tensor, Tensor, Tensor | None]) -> None:
         if self._config.model.draws_dropout:

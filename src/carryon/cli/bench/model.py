@@ -94,12 +94,18 @@ def _whole_run(device: str) -> Found:
     return {"measured": text, "seconds": seconds, "result": result}
 
 
-FAST = ("train.batch_size=32", "train.steps=3000", "train.stop.accuracy=0.999", "train.stop.hold=2")
-
-
 def _learnt(device: str) -> Found:
     """As tier fast trains, but looked at more often."""
-    chosen = [argument for setting in (*FAST, "train.eval_every=100") for argument in ("--set", setting)]
+    from ...experiments.protocols import FAST_BATCH, FAST_STEPS, FAST_STOP
+
+    settings = (
+        f"train.batch_size={FAST_BATCH}",
+        f"train.steps={FAST_STEPS}",
+        f"train.stop.accuracy={FAST_STOP.accuracy}",
+        f"train.stop.hold={FAST_STOP.hold}",
+        "train.eval_every=100",
+    )
+    chosen = [argument for setting in settings for argument in ("--set", setting)]
     with tempfile.TemporaryDirectory() as folder:
         seconds, result = _train(["paper-reverse", *chosen, "--runs", folder, "--device", device])
     right = next(iter(result["evaluations"].values()))
