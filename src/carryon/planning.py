@@ -4,7 +4,7 @@ A run that several experiments need is one task; what is measured already, in an
 waits for comes first, the claims that cost least before the others.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
@@ -89,8 +89,9 @@ class Plan:
     for_claims: set[str] = field(default_factory=set)
     """Hashes of the runs that claims waited for when the plan was made."""
     known: Known = field(default_factory=Known)
-    order: Callable[[Known], tuple[list[Wanted], list[Wanted]]] = lambda known: ([], [])
-    """What is missing, by what is known: that which claims wait for, and the rest."""
+    experiments: Sequence[Experiment] = ()
+    seeds: int | None = None
+    """Of each run, if others than the claims want."""
 
     @cached_property
     def by_key(self) -> dict[str, list[Wanted]]:
@@ -135,7 +136,7 @@ class Plan:
     def reorder(self, tasks: Sequence[Task]) -> list[Task]:
         """The same, by what is known by now: what a curve turned out not to need comes later."""
         places: dict[str, int] = {}
-        first, rest = self.order(self.known)
+        first, rest = _in_order(self.wanted, self.experiments, self.tier, self.seeds, self.known)
         for want in (*first, *rest):
             for key, _ in want.chain:
                 places.setdefault(key, len(places))
@@ -186,46 +187,45 @@ def make_plan(
     """
     known = known or Known.read(store, tier)
     experiments = list(experiments)
-    wanted = {
-        experiment.name: [
-            Wanted(experiment.name, one)
-            for case in spread(experiment.cases(tier))
-            for one in case.with_seeds(seeds or experiment.seeds[tier])
-        ]
+    wanted = [
+        Wanted(experiment.name, one)
         for experiment in experiments
-    }
+        for case in spread(experiment.cases(tier))
+        for one in case.with_seeds(seeds or experiment.seeds[tier])
+    ]
     if copy:
-        for name, wants in wanted.items():
-            own = known.own.get(name, set())
-            lines = [line for want in wants for line in _find(want, known) or ()]
-            store.add(tier, name, [line for line in lines if line.key not in own])
-
-    def order(known: Known) -> tuple[list[Wanted], list[Wanted]]:
-        waited_for: list[list[Wanted]] = []
-        missing: list[Wanted] = []
-        for experiment in experiments:
-            found = [(want, _find(want, known)) for want in wanted[experiment.name]]
-            lines = [line for _, some in found for line in some or ()]
-            missing_here = [want for want, some in found if some is None]
-            missing += missing_here
-            if missing_here and (seeds is None or seeds >= experiment.seeds[tier]):
-                measured = Measured(lines, tier, experiment.seeds[tier], experiment.planned(tier))
-                enough = [want for want in missing_here if want.case.run.seed < experiment.seeds[tier]]
-                waited_for += (_waited_for(claim, measured, enough) for claim in experiment.claims)
-        first = _cheapest_first(waited_for, tier, known)
-        taken = {id(want) for want in first}
-        # Of the rest, one seed of everything before the second of anything.
-        rest = sorted((want for want in missing if id(want) not in taken), key=lambda want: want.case.run.seed)
-        return first, rest
-
-    first, rest = order(known)
+        for want in wanted:
+            own = known.own.get(want.experiment, set())
+            store.add(tier, want.experiment, [line for line in _find(want, known) or () if line.key not in own])
+    first, rest = _in_order(wanted, experiments, tier, seeds, known)
     runs = {want.key for want in (*first, *rest)}
-    everything = [want for wants in wanted.values() for want in wants]
-    others = [want for want in everything if want.key in runs]
+    others = [want for want in wanted if want.key in runs]
     tasks = _tasks([*first, *rest, *others], known)
+    done = len(wanted) - len(first) - len(rest)
     for_claims = {key for want in first for key, _ in want.chain}
-    done = len(everything) - len(first) - len(rest)
-    return Plan(tier, store, everything, tasks, done, for_claims, known, order)
+    return Plan(tier, store, wanted, tasks, done, for_claims, known, experiments, seeds)
+
+
+def _in_order(
+    wanted: Sequence[Wanted], experiments: Iterable[Experiment], tier: Tier, seeds: int | None, known: Known
+) -> tuple[list[Wanted], list[Wanted]]:
+    """What is missing: that which claims wait for, and the rest, both the most informative first."""
+    waited_for: list[list[Wanted]] = []
+    missing: list[Wanted] = []
+    for experiment in experiments:
+        found = [(want, _find(want, known)) for want in wanted if want.experiment == experiment.name]
+        lines = [line for _, some in found for line in some or ()]
+        missing_here = [want for want, some in found if some is None]
+        missing += missing_here
+        if missing_here and (seeds is None or seeds >= experiment.seeds[tier]):
+            measured = Measured(lines, tier, experiment.seeds[tier], experiment.planned(tier))
+            enough = [want for want in missing_here if want.case.run.seed < experiment.seeds[tier]]
+            waited_for += (_waited_for(claim, measured, enough) for claim in experiment.claims)
+    first = _cheapest_first(waited_for, tier, known)
+    taken = {id(want) for want in first}
+    # Of the rest, one seed of everything before the second of anything.
+    rest = sorted((want for want in missing if id(want) not in taken), key=lambda want: want.case.run.seed)
+    return first, rest
 
 
 def _waited_for(claim: Claim, measured: Measured, missing: Sequence[Wanted]) -> list[Wanted]:

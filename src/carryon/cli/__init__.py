@@ -17,6 +17,7 @@ from . import (
     doctor,
     evaluate,
     exchange,
+    experiments,
     gallery,
     hosted,
     pretrained,
@@ -42,7 +43,7 @@ app.command("train")(train.train)
 app.command("runs")(runs.runs)
 app.command("evaluate")(evaluate.evaluate)
 app.command("ask")(ask.ask)
-app.command("experiments")(reproduce.experiments)
+app.command("experiments")(experiments.experiments)
 app.command("reproduce")(reproduce.reproduce)
 app.command("report")(report.report)
 app.command("doctor")(doctor.doctor)

@@ -1,16 +1,16 @@
-"""carryon reproduce and carryon experiments: the paper's figures and tables, run."""
+"""carryon reproduce: the paper's figures and tables, run."""
 
 import os
 import re
 import sys
 import time
-from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .options import number
+from .output import duration
 from .train import RUNS
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def reproduce(
     _say_what_failed(failed)
     if left:
         cost = sum(plan.estimate(task) for task in left)
-        print(f"{len(left)} runs did not fit the budget (about {_duration(cost)} of work): the same command goes on")
+        print(f"{len(left)} runs did not fit the budget (about {duration(cost)} of work): the same command goes on")
     if failed or left:
         raise typer.Exit(1 if failed else 0)
     where = "" if results == RESULTS else f" --results {results}"
@@ -190,7 +190,7 @@ class Overview:
         self._total, self._done = len(plan.tasks), 0
         self._began = time.monotonic()
         self._running: dict[str, str] = {}
-        cost = _duration(self._forecast.left())
+        cost = duration(self._forecast.left())
         print(f"{self._total} runs to do, {plan.done} done; about {cost} ({plan.basis})", file=sys.stderr, flush=True)
 
     def started(self, task: "Task") -> None:
@@ -222,7 +222,7 @@ class Overview:
 
     def _left(self) -> str:
         seconds = self._forecast.left(time.monotonic() - self._began)
-        return f"  ({_duration(max(1.0, seconds))} left)" if self._done < self._total else ""
+        return f"  ({duration(max(1.0, seconds))} left)" if self._done < self._total else ""
 
     def _draw(self) -> None:
         if self._tty and self._running:
@@ -253,95 +253,12 @@ def _check_budget(plan: "Plan", budget: float | None) -> None:
         return
     least = min(plan.estimate(task) for task in plan.tasks)
     if budget < least:
-        raise BadConfig(f"a budget of {_duration(budget)} fits no run: the shortest takes about {_duration(least)}")
+        raise BadConfig(f"a budget of {duration(budget)} fits no run: the shortest takes about {duration(least)}")
 
 
 def _print_plan(plan: "Plan") -> None:
     cost = sum(plan.estimate(task) for task in plan.tasks)
-    left = f"{len(plan.tasks)} to do, about {_duration(cost)} ({plan.basis})" if plan.tasks else "none to do"
+    left = f"{len(plan.tasks)} to do, about {duration(cost)} ({plan.basis})" if plan.tasks else "none to do"
     print(f"{plan.done} of {len(plan.wanted)} runs are done, {left}")
     for task in plan.tasks:
         print(f"  {plan.name_of(task)}, seed {task.run.seed}")
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _seconds_left(seconds: Mapping[str, float], for_claims: Collection[str]) -> dict[str, int]:
-    return {
-        "missing_seconds": round(sum(seconds.values())),
-        "claims_wait_for_seconds": round(sum(seconds[key] for key in seconds if key in for_claims)),
-    }
-
-
-def _left(state: Mapping[str, Any]) -> str:
-    decide, finish = state["claims_wait_for_seconds"], state["missing_seconds"]
-    if not finish:
-        return ""
-    both = (_duration(decide) if decide else "–", _duration(finish))
-    return f"{'~' if 'guessed' in state else ''}{' / '.join(dict.fromkeys(both))}"
-
-
-def experiments(
-    results: Annotated[Path, typer.Option(help="Where results are kept.")] = RESULTS,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """List all experiments: what they answer, what was run in each tier, what is missing and what it would cost.
-
-    Example: carryon experiments
-    """
-    from ..experiments import EXPERIMENTS
-    from ..planning import Known, make_plan
-    from ..results import TIERS, Store
-    from .output import console, print_json
-
-    store = Store(results)
-    rows = []
-    left: dict[str, dict[str, float]] = {tier: {} for tier in TIERS}
-    wait: dict[str, set[str]] = {tier: set() for tier in TIERS}
-    known = {tier: Known.read(store, tier) for tier in TIERS}
-    for name, experiment in EXPERIMENTS.items():
-        row: dict[str, Any] = {"name": name, "title": experiment.title, "paper": list(experiment.paper)}
-        row["claims"] = len(experiment.claims)
-        for tier in TIERS:
-            plan = make_plan([experiment], tier, store, None, known[tier], copy=False)  # type: ignore[arg-type]
-            seconds = {task.key: plan.estimate(task) for task in plan.tasks}
-            left[tier] |= seconds
-            wait[tier] |= plan.for_claims
-            row[tier] = {"done": plan.done, "of": len(plan.wanted), **_seconds_left(seconds, plan.for_claims)}
-            row[tier] |= {"guessed": plan.guessed} if plan.guessed else {}
-        rows.append(row)
-    for note in store.broken:
-        print(f"carryon: {note}", file=sys.stderr)
-    total: dict[str, Any] = {"name": "all", "title": "", "claims": sum(row["claims"] for row in rows)}
-    for tier in TIERS:  # a run that several want is counted once
-        states = [row[tier] for row in rows]
-        total[tier] = {key: sum(state[key] for state in states) for key in ("done", "of")}
-        total[tier] |= _seconds_left(left[tier], wait[tier])
-        total[tier] |= {"guessed": True} if any("guessed" in state for state in states) else {}
-    if as_json:
-        print_json({"experiments": rows, "all": total})
-        return
-    from rich import box
-    from rich.table import Table
-
-    table = Table(
-        title="Runs done, and what it would take on the machine measured: to decide the claims / to finish "
-        "(~: partly a guess)",
-        box=box.SIMPLE_HEAD,
-    )
-    table.add_column("name", no_wrap=True)
-    table.add_column("question")
-    for column in ("claims", "fast", "missing", "paper", "missing"):
-        table.add_column(column, no_wrap=True)
-    for row in [*rows, total]:
-        if row is total:
-            table.add_section()
-        cells = []
-        for state in (row["fast"], row["paper"]):
-            cells += [f"{state['done']}/{state['of']}", _left(state)]
-        table.add_row(row["name"], row["title"], str(row["claims"]), *cells)
-    console().print(table)

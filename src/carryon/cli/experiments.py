@@ -1,0 +1,114 @@
+"""carryon experiments: what there is to run, what was run, and what the rest would take."""
+
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .output import console, duration, print_json
+from .reproduce import RESULTS
+
+if TYPE_CHECKING:
+    from ..results import Store
+
+Row = dict[str, Any]
+
+
+def experiments(
+    results: Annotated[Path, typer.Option(help="Where results are kept.")] = RESULTS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List all experiments: what they answer, what was run in each tier, what is missing and what it would cost.
+
+    Two times are told: until the claims are decided, and until everything is run.
+
+    Example: carryon experiments
+    """
+    from ..results import Store
+
+    store = Store(results)
+    rows, total = _survey(store)
+    for note in store.broken:
+        print(f"carryon: {note}", file=sys.stderr)
+    if as_json:
+        print_json({"experiments": rows, "all": total})
+    else:
+        _print_table(rows, total)
+
+
+def _survey(store: "Store") -> tuple[list[Row], Row]:
+    """A row for each experiment, and one for all, in which a run that several want is counted once."""
+    from ..experiments import EXPERIMENTS
+    from ..planning import Known, make_plan
+    from ..results import TIERS
+
+    rows: list[Row] = [
+        {"name": name, "title": experiment.title, "paper": list(experiment.paper), "claims": len(experiment.claims)}
+        for name, experiment in EXPERIMENTS.items()
+    ]
+    total: Row = {"name": "all", "claims": sum(row["claims"] for row in rows)}
+    for tier in TIERS:
+        known = Known.read(store, tier)
+        seconds: dict[str, float] = {}
+        for_claims: set[str] = set()
+        for row, experiment in zip(rows, EXPERIMENTS.values(), strict=True):
+            plan = make_plan([experiment], tier, store, None, known, copy=False)  # type: ignore[arg-type]
+            here = {task.key: plan.estimate(task) for task in plan.tasks}
+            row[tier] = _state(plan.done, len(plan.wanted), here, plan.for_claims, plan.guessed)
+            seconds |= here
+            for_claims |= plan.for_claims
+        states = [row[tier] for row in rows]
+        done, wanted, guessed = (sum(state.get(key, 0) for state in states) for key in ("done", "of", "guessed"))
+        total[tier] = _state(done, wanted, seconds, for_claims, guessed)
+    return rows, total
+
+
+def _state(
+    done: int, wanted: int, seconds: Mapping[str, float], for_claims: Collection[str], guessed: int
+) -> dict[str, int]:
+    return {
+        "done": done,
+        "of": wanted,
+        "claims_wait_for_seconds": round(sum(seconds[key] for key in seconds if key in for_claims)),
+        "missing_seconds": round(sum(seconds.values())),
+        **({"guessed": guessed} if guessed else {}),
+    }
+
+
+def _print_table(rows: Sequence[Row], total: Row) -> None:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(
+        title="Runs done, and what it would take on the machine measured: to decide the claims / to finish "
+        "(~: partly a guess)",
+        box=box.SIMPLE_HEAD,
+    )
+    table.add_column("name", no_wrap=True)
+    table.add_column("question")
+    for column in ("claims", "fast", "missing", "paper", "missing"):
+        table.add_column(column, no_wrap=True)
+    for row in rows:
+        table.add_row(row["name"], row["title"], *_cells(row))
+    table.add_section()
+    table.add_row(total["name"], "", *_cells(total))
+    console().print(table)
+
+
+def _cells(row: Row) -> list[str]:
+    states = (row["fast"], row["paper"])
+    return [
+        str(row["claims"]),
+        *(cell for state in states for cell in (f"{state['done']}/{state['of']}", _missing(state))),
+    ]
+
+
+def _missing(state: Mapping[str, int]) -> str:
+    """Until the claims are decided / until everything is run; once where these are the same."""
+    decide, finish = state["claims_wait_for_seconds"], state["missing_seconds"]
+    if not finish:
+        return ""
+    both = (duration(decide) if decide else "–", duration(finish))
+    return f"{'~' if 'guessed' in state else ''}{' / '.join(dict.fromkeys(both))}"
