@@ -70,7 +70,7 @@ class AdamW:
     def _state_of(self, parameter: Tensor) -> dict[str, Tensor]:
         state = self.state[parameter]
         if not state:
-            counts_there = self._options["fused"] or self._options["capturable"]
-            state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device if counts_there else "cpu")
+            counted_on = parameter.device if self._options["fused"] else "cpu"
+            state["step"] = torch.zeros((), dtype=torch.float32, device=counted_on)
             state["exp_avg"], state["exp_avg_sq"] = (torch.zeros_like(parameter) for _ in range(2))
         return state

@@ -46,7 +46,7 @@ class Reading:
             return {"perplexity": perplexity(self._model, self._tokens), "tokens": len(self._tokens)}
 
     def ask(self, *, tick: Callable[[int], None] | None = None) -> tuple[dict[str, Any], Report | None]:
-        """And some of its own writing."""
+        """Perplexity, and some of its own writing."""
         # A newline opens every passage; more of them, so that the samples differ.
         samples = self._write(["\n" * count for count in range(1, self._SAMPLES + 1)])
         return {**self.ask_briefly(), "samples": samples}, None

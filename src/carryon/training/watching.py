@@ -48,14 +48,11 @@ class Watch:
         row["lr"] = lr_at(progress.step, self._config.train)
         row["loss"] = stepper.mean_loss()
         if self._validation:  # of several data sets: the mean over them
-            row["validation"] = sum(_number(exam) or 0.0 for exam in self._validation) / len(self._validation)
+            accuracies = [main_number(exam.ask_briefly()) or 0.0 for exam in self._validation]
+            row["validation"] = sum(accuracies) / len(accuracies)
         for name, exam in self._exams.items():
-            row[name] = _number(exam)
+            row[name] = main_number(exam.ask_briefly())
         return row
-
-
-def _number(exam: Exam | Reading) -> float | None:
-    return main_number(exam.ask_briefly())
 
 
 def main_number(result: Mapping[str, Any]) -> float | None:
