@@ -353,11 +353,14 @@ def test_what_is_asked_briefly_is_what_is_asked_at_length(tmp_path, format):
 LONGER = {"data": {"format": "reverse", "digits": 20, "num_examples": 10, "num_test": 5, "num_validation": 5}}
 
 
-@pytest.mark.parametrize("settings", [{"model__context": 8}, {"watch": [LONGER]}])
-def test_prompts_that_do_not_fit_are_refused_before_the_first_step(tmp_path, settings):
+@pytest.mark.parametrize(
+    "settings",
+    [{"model__context": 8}, {"watch": [LONGER]}, {"data__format": "simplified_scratchpad", "model__context": 12}],
+)
+def test_prompts_that_do_not_fit_are_refused_before_the_first_step_and_leave_nothing(tmp_path, settings):
     with pytest.raises(BadConfig, match="does not fit the model's context"):
         train(tiny(**settings), tmp_path, device="cpu")
-    assert not [line for path in tmp_path.rglob("metrics.jsonl") for line in path.read_text().splitlines()]
+    assert not list(tmp_path.iterdir())
 
 
 def test_waiting_for_the_device_is_part_of_the_steps():

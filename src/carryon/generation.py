@@ -172,7 +172,10 @@ class Completer:
         if len(ids) <= room:
             return ids
         shown = prompt if len(prompt) <= 40 else f"{prompt[:37]}…"
-        raise BadConfig(f"a prompt of {len(ids)} tokens does not fit the model's context of {room + 1}: {shown!r}")
+        raise BadConfig(
+            f"a prompt of {len(ids)} tokens does not fit the model's context of {room + 1}: {shown!r}; "
+            "ask something shorter, or train with a larger model.context"
+        )
 
     def _longest_prompt(self) -> int:
         """What is left of a prompt that is cut. Where answers take nearly all of the context, still a quarter of it."""

@@ -30,6 +30,8 @@ def experiments(
 
     store = Store(results)
     rows, total = _survey(store)
+    if not results.is_dir():
+        print(f"carryon: there is no folder {results}: nothing was run yet", file=sys.stderr)
     for note in store.broken:
         print(f"carryon: {note}", file=sys.stderr)
     if as_json:

@@ -7,7 +7,7 @@ that was killed and resumed goes through the same steps as one that was not.
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -61,7 +61,7 @@ def train(
             return run
         with run.locked() if team.is_first else nullcontext(), clean_stop() as stopping:
             started = time.monotonic()
-            try:
+            with _or_nothing(run, is_new and team.is_first):
                 parts = [make_dataset(data, config.seed) for data in config.parts]
                 tokenizer = tokenizer_of(config, _texts(config, parts))
                 model = build_model(config, tokenizer, team.device)
@@ -71,10 +71,6 @@ def train(
                 stepper = Stepper(config, model, feed, team, compile, display)
                 progress = Progress.resume(run, model, stepper) or Progress()
                 watch = Watch(config, parts, tokenizer, model, stepper.precision)
-            except CarryonError:
-                if is_new and team.is_first:  # what cannot begin leaves nothing behind
-                    run.discard()
-                raise
             if team.is_first:
                 run.write_origin(origin(**_torch_here(team.device), **_pretrained_here(config)))
                 run.forget_metrics_from(progress.step)
@@ -88,7 +84,8 @@ def train(
 
             while True:
                 if progress.step % config.train.eval_every == 0 or progress.step == config.train.steps:
-                    row = watch.look(progress, stepper) if team.is_first else {}
+                    with _or_nothing(run, is_new and team.is_first and not progress.step):
+                        row = watch.look(progress, stepper) if team.is_first else {}
                     if team.is_first:
                         _check_loss(row)
                         run.log(row)
@@ -117,6 +114,17 @@ def train(
                     raise Interrupted("stopped while it was evaluated; the same command goes on from there") from None
         team.wait()
     return run
+
+
+@contextmanager
+def _or_nothing(run: Run, is_new: bool) -> Iterator[None]:
+    """What cannot begin leaves nothing behind."""
+    try:
+        yield
+    except CarryonError:
+        if is_new:
+            run.discard()
+        raise
 
 
 def count_tests_in_text(config: RunConfig, parts: Sequence[Dataset]) -> int:
