@@ -5,7 +5,7 @@ from pathlib import Path
 from carryon.experiments import EXPERIMENTS
 from carryon.overview import make_chapter
 from carryon.reports import Chapter, Figure, Point, Series, Table, TierPart
-from carryon.reports.differences import captions
+from carryon.reports.captions import captions
 from carryon.reports.drawing import draw
 from carryon.reports.markdown import write_chapter, write_overview
 from carryon.results import Line, Store

@@ -22,6 +22,7 @@ from .gelu import gelu
 HEAD_WIDTHS = (16, 32, 64, 128)
 MOST_WIDTH = 8192
 MOST_AS_ONE_HOT = 2**26
+"""Rows of a table times ids looked up in it."""
 ROWS_TOGETHER = 64
 
 

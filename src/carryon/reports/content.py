@@ -26,6 +26,11 @@ class Series:
     exactness: str = ""
     """How well the paper's numbers are known: exact, or read off a plot."""
 
+    @property
+    def subject(self) -> str:
+        """What it is about: the same for ours and the paper's."""
+        return self.name.removesuffix(" (paper)")
+
 
 @dataclass(frozen=True)
 class Figure:

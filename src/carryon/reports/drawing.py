@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from ..errors import MissingExtra
-from .content import Figure, Series
+from .content import Figure
 
 # Okabe and Ito's palette: told apart by everyone, and in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000", "#B8A900")
@@ -53,13 +53,9 @@ def draw(figure: Figure) -> str:
 
 def styles(figure: Figure) -> dict[str, tuple[str, str]]:
     """Colour and marker of every series; the paper's has those of ours with the same name."""
-    names = list(dict.fromkeys(_plain_name(series) for series in figure.series))
+    names = list(dict.fromkeys(series.subject for series in figure.series))
     kinds = {n: (COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]) for i, n in enumerate(names)}
-    return {series.name: kinds[_plain_name(series)] for series in figure.series}
-
-
-def _plain_name(series: Series) -> str:
-    return series.name.removesuffix(" (paper)")
+    return {series.name: kinds[series.subject] for series in figure.series}
 
 
 def _lines(axes: Any, figure: Figure) -> None:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from html import escape
 
+from .captions import captions
 from .content import Chapter, Figure, Table, TierPart
-from .differences import captions
 from .drawing import draw
 from .markdown import MARKS, count_verdicts
 

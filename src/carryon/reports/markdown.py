@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from .captions import captions
 from .content import Chapter, Figure, TierPart
-from .differences import captions
 
 MARKS = {
     "holds": "✔ holds",

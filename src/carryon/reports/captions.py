@@ -2,18 +2,17 @@
 
 from .content import Figure, Point, Series
 
-_OF_THE_PAPER = " (paper)"
 _READ_OFF = 0.5
 """A point of the paper that was read off a plot may be off by this, in the figure's unit."""
 
 
 def captions(figure: Figure) -> list[str]:
-    """Sentences."""
+    """Whole sentences."""
     theirs = [series for series in figure.series if series.source == "paper" and series.points]
     exactness = sorted({series.exactness for series in theirs if series.exactness})
     said = [f"The paper's points: {'; '.join(exactness)}. Bands: the range over our seeds."] if exactness else []
     ours = {series.name: series for series in figure.series if series.source == "ours"}
-    pairs = [(ours.get(series.name.removesuffix(_OF_THE_PAPER)), series) for series in theirs]
+    pairs = [(ours.get(series.subject), series) for series in theirs]
     apart = [text for mine, paper in pairs if mine is not None and (text := _apart(mine, paper))]
     return [*said, f"Further from the paper than our seeds are from each other: {'; '.join(apart)}."] if apart else said
 
