@@ -17,7 +17,7 @@ import torch
 
 from carryon.config import CompletionConfig, EvaluationConfig, RunConfig
 from carryon.costs import Forecast
-from carryon.errors import OutOfMemory
+from carryon.errors import OutOfMemory, UnknownName, Unsupported
 from carryon.execution import Outcome, Task, order_tasks, perform
 from carryon.execution.local import run_local
 from carryon.experiments import EXPERIMENTS, experiment
@@ -424,6 +424,28 @@ def test_the_order_is_asked_for_again_after_every_outcome(tmp_path):
     ended = []
     run_local(tasks, tmp_path, lambda task, outcome: ended.append(task.run.revealed), reorder=lambda left: left[::-1])
     assert ended == [50, 80, 60, 70]
+
+
+def test_only_some_runs_of_an_experiment(tmp_path):
+    plan = make_plan([experiment("plain_vs_reverse"), experiment("noisy_prefix")], "fast", Store(tmp_path))
+    few = plan.only(["reverse,2000", "plain,500"])
+    chosen = {(task.run.data.format.name, task.run.data.num_examples) for task in few.tasks}
+    assert chosen == {("reverse", 2_000), ("plain", 500)}
+    assert (len(few.tasks), few.total, few.done) == (6, 6, 0)
+    assert [task for task in plan.tasks if task in few.tasks] == few.tasks
+    task = few.tasks[0]
+    answers = {question.hash: {"accuracy": 0.5} for question in task.evaluations}
+    few.keep(task, Outcome(task.key, answers, 1.0, "cpu", "abc"))
+    assert few.only(["reverse,2000", "plain,500"]).done == 1
+    few = make_plan([experiment("forgetting")], "fast", Store(tmp_path)).only(["reverse"])
+    assert {parent.hash for want in few.wanted for parent in want.case.parents} & {task.key for task in few.tasks}
+    with pytest.raises(UnknownName, match="unknown setting 'revers' \\(did you mean 'reverse'\\?\\); choose from 1000"):
+        plan.only(["revers,2000"])
+    with pytest.raises(Unsupported, match="no run has all of reverse, plain: '--dry-run' lists"):
+        plan.only(["reverse, plain"])
+    arguments = ("reproduce", "plain_vs_reverse", "--tier", "paper", "--only", "plain,2000")
+    assert run(tmp_path, *arguments, "--dry-run").stdout_text.startswith("0 of 2 runs are done, 2 to do")
+    fails(tmp_path, *arguments, "--probe", "1", says="'--only' chooses runs: give one")
 
 
 def test_seeds_that_no_claim_asks_for_come_last(tmp_path):

@@ -43,8 +43,8 @@ def _current(experiment: Experiment, tier: str, lines: list[Line]) -> list[Line]
 def _part(experiment: Experiment, store: Store, tier: str, lines: list[Line]) -> TierPart:
     measured = Measured(lines, tier, experiment.seeds[tier], experiment.planned(tier))  # type: ignore[arg-type]
     plan = make_plan([experiment], tier, store, copy=False)  # type: ignore[arg-type]
-    left = len(plan.wanted) - plan.done
-    missing = f"Not run yet: {left} of {len(plan.wanted)} runs." if left else ""
+    left = plan.total - plan.done
+    missing = f"Not run yet: {left} of {plan.total} runs." if left else ""
     return TierPart(tier, experiment.verdicts(measured), experiment.report(measured), _provenance(lines), missing)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from .config import AnyRun, DataConfig, EvaluationConfig, RunConfig, StopConfig
 from .costs import Costs, Work, work_of
 from .data import make_dataset
+from .errors import UnknownName, Unsupported
 from .execution import Outcome, Task
 from .experiments import Case, Claim, Experiment, Measured, Tier, matches, needs
 from .experiments.protocols import small
@@ -84,8 +85,10 @@ class Plan:
     wanted: list[Wanted]
     tasks: list[Task]
     """What has to be run, the most informative first."""
+    total: int
+    """Cases that were asked for."""
     done: int
-    """Cases that need nothing."""
+    """Those of them that need nothing."""
     for_claims: set[str] = field(default_factory=set)
     """Hashes of the runs that claims waited for when the plan was made."""
     known: Known = field(default_factory=Known)
@@ -132,6 +135,30 @@ class Plan:
         """What a task is for, in words."""
         found = self.by_key.get(task.key)
         return f"{found[0].experiment} {_words(found[0].case.settings)}" if found else "a run that others start from"
+
+    def only(self, choices: Sequence[str]) -> "Plan":
+        """What a choice is about: "reverse,2000" names cases with both among their settings. Several choices add up."""
+        chosen = [want for choice in choices for want in self._named(choice)]
+        keys = {key for want in chosen for key, _ in want.chain}
+        cases = {id(want): want for want in chosen}.values()
+        return replace(
+            self,
+            tasks=[task for task in self.tasks if task.key in keys],
+            total=len(cases),
+            done=sum(_find(want, self.known) is not None for want in cases),
+        )
+
+    def _named(self, choice: str) -> list[Wanted]:
+        words = [word.strip() for word in choice.split(",")]
+        there = {id(want): [str(value) for value in want.case.settings.values()] for want in self.wanted}
+        values = {value for some in there.values() for value in some}
+        for word in words:
+            if word not in values:
+                raise UnknownName("setting", word, sorted(values))
+        found = [want for want in self.wanted if all(word in there[id(want)] for word in words)]
+        if not found:
+            raise Unsupported(f"no run has all of {', '.join(words)}: '--dry-run' lists what there is")
+        return found
 
     def reorder(self, tasks: Sequence[Task]) -> list[Task]:
         """The same, by what is known by now: what a curve turned out not to need comes later."""
@@ -201,9 +228,9 @@ def make_plan(
     runs = {want.key for want in (*first, *rest)}
     others = [want for want in wanted if want.key in runs]
     tasks = _tasks([*first, *rest, *others], known)
-    done = len(wanted) - len(first) - len(rest)
+    total, done = len(wanted), len(wanted) - len(first) - len(rest)
     for_claims = {key for want in first for key, _ in want.chain}
-    return Plan(tier, store, wanted, tasks, done, for_claims, known, experiments, seeds)
+    return Plan(tier, store, wanted, tasks, total, done, for_claims, known, experiments, seeds)
 
 
 def _in_order(
@@ -278,7 +305,7 @@ def probe_plan(experiments: Iterable[Experiment], tier: Tier, steps: int, store:
             parents = tuple(_cut(parent, steps) for parent in case.parents)
             case = replace(case, run=_cut(case.run, steps), parents=parents)
         wanted.append(Wanted(experiment.name, case.with_seed(0)))
-    return Plan(tier, store, wanted, _tasks(wanted, Known()), 0)
+    return Plan(tier, store, wanted, _tasks(wanted, Known()), len(wanted), 0)
 
 
 def _tokens(case: Case) -> float:

@@ -58,7 +58,7 @@ def _survey(store: "Store") -> tuple[list[Row], Row]:
         for row, experiment in zip(rows, EXPERIMENTS.values(), strict=True):
             plan = make_plan([experiment], tier, store, None, known, copy=False)  # type: ignore[arg-type]
             here = {task.key: plan.estimate(task) for task in plan.tasks}
-            row[tier] = _state(plan.done, len(plan.wanted), here, plan.for_claims, plan.guessed)
+            row[tier] = _state(plan.done, plan.total, here, plan.for_claims, plan.guessed)
             seconds |= here
             for_claims |= plan.for_claims
         states = [row[tier] for row in rows]

@@ -26,6 +26,10 @@ def reproduce(
     seeds: Annotated[
         int | None, number("Seeds of each run; if left out, what its claims ask for: mostly 3 in fast, 2 in paper.", 1)
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SETTINGS", help="Only runs with these settings, such as reverse,2000. Can be repeated."),
+    ] = None,
     budget: Annotated[str | None, typer.Option(help="Stop in time: 90s, 25m, 2h.")] = None,
     on: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
     jobs: Annotated[
@@ -47,9 +51,11 @@ def reproduce(
 ) -> None:
     """Run what is missing of the paper's figures and tables. Safe to kill; the same command goes on.
 
+    What claims wait for is run first, the claims that cost least before the others.
+
     Example: carryon reproduce plain_vs_reverse --tier fast --budget 25m
     """
-    from ..errors import UnknownName
+    from ..errors import UnknownName, Unsupported
     from ..experiments import EXPERIMENTS, experiment
     from ..planning import make_plan
     from ..results import TIERS, Store
@@ -61,6 +67,8 @@ def reproduce(
     chosen = list(EXPERIMENTS.values()) if "all" in names else [experiment(name) for name in names]
     seconds = _seconds(budget) if budget is not None else None
     if probe is not None:
+        if only:
+            raise Unsupported("'--probe' tries the heaviest run of each experiment, '--only' chooses runs: give one")
         _probe(chosen, tier, probe, on, jobs, device, compile, gpus, address)
         return
     store = Store(results)
@@ -68,6 +76,7 @@ def reproduce(
         plan = make_plan(chosen, tier, store, seeds, copy=not dry_run)  # type: ignore[arg-type]
         for note in store.broken:
             print(f"carryon: {note}", file=sys.stderr)
+        plan = plan.only(only) if only else plan
         if dry_run:
             _print_plan(plan)
             return
@@ -259,6 +268,6 @@ def _check_budget(plan: "Plan", budget: float | None) -> None:
 def _print_plan(plan: "Plan") -> None:
     cost = sum(plan.estimate(task) for task in plan.tasks)
     left = f"{len(plan.tasks)} to do, about {duration(cost)} ({plan.basis})" if plan.tasks else "none to do"
-    print(f"{plan.done} of {len(plan.wanted)} runs are done, {left}")
+    print(f"{plan.done} of {plan.total} runs are done, {left}")
     for task in plan.tasks:
         print(f"  {plan.name_of(task)}, seed {task.run.seed}")
