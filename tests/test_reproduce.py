@@ -439,6 +439,8 @@ def test_only_some_runs_of_an_experiment(tmp_path):
     assert few.only(["reverse,2000", "plain,500"]).done == 1
     few = make_plan([experiment("forgetting")], "fast", Store(tmp_path)).only(["reverse"])
     assert {parent.hash for want in few.wanted for parent in want.case.parents} & {task.key for task in few.tasks}
+    lengths = make_plan([experiment("length_generalization")], "fast", Store(tmp_path))
+    assert lengths.only(["3 digits, detailed"]).total == 3
     with pytest.raises(UnknownName, match="unknown setting 'revers' \\(did you mean 'reverse'\\?\\); choose from 1000"):
         plan.only(["revers,2000"])
     with pytest.raises(Unsupported, match="no run has all of reverse, plain: '--dry-run' lists"):

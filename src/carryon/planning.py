@@ -149,9 +149,9 @@ class Plan:
         )
 
     def _named(self, choice: str) -> list[Wanted]:
-        words = [word.strip() for word in choice.split(",")]
         there = {id(want): [str(value) for value in want.case.settings.values()] for want in self.wanted}
         values = {value for some in there.values() for value in some}
+        words = [choice] if choice in values else [word.strip() for word in choice.split(",")]  # some have a comma
         for word in words:
             if word not in values:
                 raise UnknownName("setting", word, sorted(values))
