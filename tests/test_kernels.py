@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from importlib.util import find_spec
 
 import pytest
@@ -21,6 +22,7 @@ DEVICE = "cuda" if ON_GPU else "cpu"
 if not ON_GPU:
     # Read when a kernel is decorated; other tests' processes must not inherit it.
     os.environ["TRITON_INTERPRET"] = "1"
+from carryon.fused import launching  # noqa: E402
 from carryon.fused.add_norm import add_norm  # noqa: E402
 from carryon.fused.attention import attend  # noqa: E402
 from carryon.fused.cross_entropy import cross_entropy  # noqa: E402
@@ -269,6 +271,31 @@ def test_dropout_follows_the_seed():
     assert first != second  # two pieces of one batch
     assert losses(7) == [first, second]
     assert losses(8)[0] not in (first, second)
+
+
+def test_all_kernels_of_a_step_are_compiled_ahead_and_nothing_else_changes(monkeypatch):
+    def step(fused):
+        inputs = torch.arange(30, device=DEVICE).view(2, 15) % 14
+        loss = fused(inputs, inputs, inputs > 3)
+        return [loss, *torch.autograd.grad(loss, list(fused._model.parameters()))]
+
+    torch.manual_seed(0)
+    model = Decoder(ModelConfig(layers=2, heads=1, width=16, context=16, dropout=0.2), 14).to(DEVICE)
+    plain, ahead = FusedLoss(model, torch.float32), FusedLoss(model, torch.float32)
+    noted = {}
+    compile = launching._compile
+    monkeypatch.setattr(launching, "_compile", lambda calls: (compile(calls), noted.update([calls])))
+    tokens = torch.zeros((2, 15), dtype=torch.int64, device=DEVICE)
+    ahead.compile(tokens, tokens, tokens == 0)
+    assert all(parameter.grad is None for parameter in model.parameters())
+    for ours, theirs in zip(step(ahead), step(plain), strict=True):
+        assert torch.equal(ours, theirs)
+
+    monkeypatch.setattr(launching, "_ahead", defaultdict(set))
+    step(ahead)
+    launched = dict(launching._ahead)
+    assert launched == noted
+    assert len(launched) == 11
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from .dropout import is_kept, keys_of, threshold_of
+from .launching import launch
 
 
 @triton.jit
@@ -124,7 +125,8 @@ class _AddNorm(torch.autograd.Function):
         ctx.numbers = (N, D, site, threshold_of(dropout), 1 / (1 - dropout))
         ctx.has_x, ctx.branch_dtype, ctx.has_dropout = x_ND is not None, branch_ND.dtype, dropout > 0
         tile = _tile(D, 2048, 512)
-        _add_norm_forward[(triton.cdiv(N, tile["ROWS"]),)](
+        launch(
+            _add_norm_forward, triton.cdiv(N, tile["ROWS"]),
             out_ND if x_ND is None else x_ND, branch_ND, weight_D, seed, out_ND, normed_ND, means_N, rstds_N,
             *ctx.numbers, _EPS, HAS_X=ctx.has_x, DROPOUT=ctx.has_dropout, **tile,
         )  # fmt: skip
@@ -143,14 +145,14 @@ class _AddNorm(torch.autograd.Function):
         tile = _tile(D, 512, 256)
         programs = min(_PROGRAMS, triton.cdiv(N, tile["ROWS"]))
         d_weights_PD = torch.empty((programs, D), dtype=torch.float32, device=out_ND.device)
-        _add_norm_backward[(programs,)](
-            out_ND, means_N, rstds_N, weight_D, seed,
+        launch(
+            _add_norm_backward, programs, out_ND, means_N, rstds_N, weight_D, seed,
             out_ND if d_out_ND is None else d_out_ND.contiguous(), d_normed_ND.contiguous(),
             out_ND if d_x_ND is None else d_x_ND, d_branch_ND, d_weights_PD, *ctx.numbers,
             HAS_D_OUT=d_out_ND is not None, HAS_X=ctx.has_x, DROPOUT=ctx.has_dropout, **tile,
         )  # fmt: skip
         d_weight_D = torch.empty_like(weight_D)
-        _sum_rows[(triton.cdiv(D, 8),)](d_weights_PD, d_weight_D, programs, D, ROWS=256, WIDTH=8, num_warps=8)
+        launch(_sum_rows, triton.cdiv(D, 8), d_weights_PD, d_weight_D, programs, D, ROWS=256, WIDTH=8, num_warps=8)
         return d_x_ND, d_branch_ND, d_weight_D, None, None, None, None
 
 

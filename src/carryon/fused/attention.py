@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from .dropout import is_kept, keys_of, read_keys, threshold_of, write_keys
+from .launching import launch
 
 LOG2E = 1.4426950408889634
 
@@ -217,9 +218,9 @@ class _Attend(torch.autograd.Function):
         ctx.numbers = (T, heads, site, threshold_of(dropout), 1 / (1 - dropout), LOG2E * K**-0.5)
         ctx.switches = {"K": K, "DROPOUT": dropout > 0}
         keys = write_keys(seed, 2 * site + 1, T)
-        # One axis: the others of a grid end at 65,535.
-        grid = (triton.cdiv(T, _FORWARD["BLOCK"]) * B * heads,)
-        _attend_forward[grid](qkv, seed, keys, out_BTD, logs, *ctx.numbers, **ctx.switches, **_forward_options(K))
+        programs = triton.cdiv(T, _FORWARD["BLOCK"]) * B * heads
+        options = {**ctx.switches, **_forward_options(K)}
+        launch(_attend_forward, programs, qkv, seed, keys, out_BTD, logs, *ctx.numbers, **options)
         ctx.save_for_backward(qkv, seed, keys, out_BTD, logs)
         return out_BTD
 
@@ -229,10 +230,11 @@ class _Attend(torch.autograd.Function):
         T, heads, _, _, scale, _ = ctx.numbers
         K = ctx.switches["K"]
         d_out, d_qkv, deltas = d_out.contiguous(), torch.empty_like(qkv), torch.empty_like(logs)
-        _attend_deltas[(triton.cdiv(T, 64) * len(logs),)](out_BTD, d_out, deltas, T, heads, scale, K=K, BLOCK=64)
-        grid = (triton.cdiv(T, _BACKWARD["BLOCK"]) * len(logs),)
-        _attend_backward[grid](
-            qkv, seed, keys, d_out, logs, deltas, d_qkv, *ctx.numbers, scale * K**-0.5,
+        programs = triton.cdiv(T, 64) * len(logs)
+        launch(_attend_deltas, programs, out_BTD, d_out, deltas, T, heads, scale, K=K, BLOCK=64)
+        programs = triton.cdiv(T, _BACKWARD["BLOCK"]) * len(logs)
+        launch(
+            _attend_backward, programs, qkv, seed, keys, d_out, logs, deltas, d_qkv, *ctx.numbers, scale * K**-0.5,
             EVEN=T % _BACKWARD["BLOCK"] == 0, **ctx.switches, **_BACKWARD,
         )  # fmt: skip
         return d_qkv, None, None, None, None

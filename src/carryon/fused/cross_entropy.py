@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .launching import launch
+
 LOWEST = tl.constexpr(-1e30)
 """As good as minus infinity, and can be taken from itself."""
 
@@ -80,8 +82,8 @@ class _CrossEntropy(torch.autograd.Function):
         logits_NV, targets_N = logits_NV.contiguous(), targets_N.contiguous()
         losses_N, logs_N = torch.empty((2, N), dtype=torch.float32, device=logits_NV.device)
         tile = _tile(V)
-        grid = (triton.cdiv(N, tile["ROWS"]),)
-        _cross_entropy_forward[grid](logits_NV, targets_N, losses_N, logs_N, N, V, stride, **tile)
+        programs = triton.cdiv(N, tile["ROWS"])
+        launch(_cross_entropy_forward, programs, logits_NV, targets_N, losses_N, logs_N, N, V, stride, **tile)
         ctx.save_for_backward(logits_NV, targets_N, logs_N)
         ctx.V = V
         total: Tensor = losses_N.sum()
@@ -93,9 +95,9 @@ class _CrossEntropy(torch.autograd.Function):
         N, stride = logits_NV.shape
         d_logits_NV = torch.empty_like(logits_NV)
         tile = _tile(stride)
-        # One axis: the others of a grid end at 65,535.
-        grid = (triton.cdiv(N, tile["ROWS"]) * triton.cdiv(stride, tile["WIDTH"]),)
-        _cross_entropy_backward[grid](logits_NV, targets_N, logs_N, d_loss, d_logits_NV, N, ctx.V, stride, **tile)
+        programs = triton.cdiv(N, tile["ROWS"]) * triton.cdiv(stride, tile["WIDTH"])
+        arguments = (logits_NV, targets_N, logs_N, d_loss, d_logits_NV, N, ctx.V, stride)
+        launch(_cross_entropy_backward, programs, *arguments, **tile)
         return d_logits_NV, None, None
 
 

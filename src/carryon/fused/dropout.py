@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .launching import launch
+
 MOST_PAST_THE_END = 128
 
 
@@ -49,7 +51,7 @@ def write_keys(seed: Tensor, site: int, count: int) -> Tensor:
     """For kernels whose threads would each compute the same ones. A last block may reach past the end."""
     count += MOST_PAST_THE_END
     keys = torch.empty(count, dtype=torch.int32, device=seed.device)
-    _write_keys[(triton.cdiv(count, 256),)](seed, keys, site, count, BLOCK=256)
+    launch(_write_keys, triton.cdiv(count, 256), seed, keys, site, count, BLOCK=256)
     return keys
 
 

@@ -8,6 +8,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .launching import launch
+
 
 @triton.jit
 def _gate(x):
@@ -37,7 +39,7 @@ class _Gelu(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor) -> Tensor:
         x = x.contiguous()
         out = torch.empty_like(x)
-        _gelu_forward[(triton.cdiv(x.numel(), 2048),)](x, out, x.numel(), BLOCK=2048, num_warps=8)
+        launch(_gelu_forward, triton.cdiv(x.numel(), 2048), x, out, x.numel(), BLOCK=2048, num_warps=8)
         ctx.save_for_backward(x)
         return out
 
@@ -46,7 +48,7 @@ class _Gelu(torch.autograd.Function):
         (x,) = ctx.saved_tensors
         d_x = torch.empty_like(x)
         d_out = d_out.contiguous()
-        _gelu_backward[(triton.cdiv(x.numel(), 2048),)](x, d_out, d_x, x.numel(), BLOCK=2048, num_warps=8)
+        launch(_gelu_backward, triton.cdiv(x.numel(), 2048), x, d_out, d_x, x.numel(), BLOCK=2048, num_warps=8)
         return d_x
 
 

@@ -18,6 +18,7 @@ from .add_norm import add_norm
 from .attention import attend
 from .cross_entropy import cross_entropy
 from .gelu import gelu
+from .launching import compile_ahead
 
 HEAD_WIDTHS = (16, 32, 64, 128)
 MOST_WIDTH = 8192
@@ -53,6 +54,14 @@ class FusedLoss:
 
     def reseed(self, seed: int) -> None:
         self._seed.fill_(seed % 2**31)
+
+    def compile(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None = None) -> None:
+        """All kernels of such a step at the same time; otherwise each is compiled when it is met."""
+        seed = self._seed.clone()
+        with compile_ahead():
+            weights = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+            torch.autograd.grad(self(inputs_BT, targets_BT, mask_BT), weights, allow_unused=True)
+        self._seed.copy_(seed)
 
     def __call__(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
         model, config = self._model, self._model.config

@@ -266,10 +266,16 @@ class _Fused:
     name = _KERNELS
 
     def __init__(self, loss: "FusedLoss") -> None:
-        self.loss = loss
+        self._loss, self._is_compiled = loss, False
 
     def reseed(self, *labels: Label) -> None:
-        self.loss.reseed(int(Stream(*labels).words(1)[0]))
+        self._loss.reseed(int(Stream(*labels).words(1)[0]))
+
+    def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None) -> Tensor:
+        if not self._is_compiled:
+            self._loss.compile(inputs_BT, targets_BT, mask_BT)
+            self._is_compiled = True
+        return self._loss(inputs_BT, targets_BT, mask_BT)
 
 
 @cache
