@@ -5,7 +5,8 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 
-from .experiments import Experiment, Measured
+from .config import RunConfig
+from .experiments import Case, Experiment, Measured
 from .paper import figure
 from .planning import Wanted, make_plan
 from .reports import Chapter, TierPart
@@ -45,7 +46,8 @@ def _part(experiment: Experiment, store: Store, tier: str, lines: list[Line]) ->
     plan = make_plan([experiment], tier, store, copy=False)  # type: ignore[arg-type]
     left = plan.total - plan.done
     missing = f"Not run yet: {left} of {plan.total} runs." if left else ""
-    return TierPart(tier, experiment.verdicts(measured), experiment.report(measured), _provenance(lines), missing)
+    about = " ".join(filter(None, (_provenance(lines), _training(experiment) if tier == "fast" else "")))
+    return TierPart(tier, experiment.verdicts(measured), experiment.report(measured), about, missing)
 
 
 def _provenance(lines: list[Line]) -> str:
@@ -58,6 +60,28 @@ def _provenance(lines: list[Line]) -> str:
         f"{len(runs)} runs, seeds {', '.join(map(str, seeds))}; {seconds / 60:.0f} minutes in all on {devices}; "
         f"code at commit {commits}."
     )
+
+
+def _training(experiment: Experiment) -> str:
+    """How much of the paper's training a run of tier fast has: the first reason for other numbers."""
+    in_full = {_settings(case): _tokens(case) for case in experiment.cases("paper")}
+    pairs = [(_tokens(case), in_full.get(_settings(case), 0)) for case in experiment.cases("fast")]
+    shares = [100 * fast / paper for fast, paper in pairs if paper]
+    least, most = min(shares, default=100), max(shares, default=100)
+    if least >= 100:
+        return ""
+    amount = f"{most:.0f} %" if round(least) == round(most) else f"{least:.0f} to {most:.0f} %"
+    return f"A run of tier fast trains on {amount} of the tokens it has in tier paper, or stops earlier."
+
+
+def _settings(case: Case) -> tuple[tuple[str, object], ...]:
+    return tuple(sorted(case.settings.items()))
+
+
+def _tokens(case: Case) -> int:
+    if not isinstance(case.run, RunConfig):
+        return 0
+    return case.run.train.steps * case.run.train.batch_size * case.run.model.context
 
 
 def _has_numbers(label: str) -> bool:

@@ -4,7 +4,8 @@ The paper (fig length_generalization, and seven prompts printed beside it): reve
 (7,655 examples), on 1 to 7 digits, and on 10 binary digits, tested at lengths they never saw; a detailed model of 3
 digits given more and more of a four-digit answer. The caption calls the seven-digit set plain; the released file is
 reverse. Ours: reverse; a hundred problems a length along the way, a thousand at the end; the printed prompts, and the
-same on 200 four-digit problems.
+same on 200 four-digit problems. Tier fast trains for half the paper's steps; seven digits, and binary ones, with the
+paper's 128 rows a step, since with 32 not one seed in three learnt ten binary digits, and one learnt seven.
 """
 
 from collections.abc import Mapping
@@ -65,6 +66,7 @@ def with_all_steps(measured: Measured) -> float:
 
 
 LEARNT = 90
+FEWER_ROWS = "The paper's steps have 128 rows, these have 32: what is learnt is learnt later."
 LENGTHS = {"1 and 3 digits": (1, 2, 3, 4), "1 to 7 digits": tuple(range(1, 9)), "10 binary digits": (8, 9, 10, 11)}
 
 
@@ -135,6 +137,7 @@ class LengthGeneralization(Experiment):
                 stop=False,
                 eval_every=1_000 if tier == "paper" else 500,
                 fast_steps=10_000,
+                fast_batch=None if name == "1 and 3 digits" else 128,
             )
             asked = [Question(config, {"length": length}) for length, config in zip(lengths, watched, strict=True)]
             asked += [
@@ -176,7 +179,8 @@ class LengthGeneralization(Experiment):
             if name in letters:
                 names = {f"{letters[name]}; {length}-digit test": f"{length} digits (paper)" for length in lengths}
                 series += paper_series(self.paper[0], names)
-            items.append(Figure(f"Trained on {name}", "steps", "accuracy (%)", series))
+            note = FEWER_ROWS if measured.tier == "fast" and name == "1 and 3 digits" else ""
+            items.append(Figure(f"Trained on {name}", "steps", "accuracy (%)", series, note=note))
             rows += [
                 [name, str(length), cell(measured.stat(trained=name, length=length, problems="1,000"))]
                 for length in lengths

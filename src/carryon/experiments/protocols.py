@@ -53,10 +53,11 @@ def make_run(
     stop: bool = True,
     eval_every: int | None = None,
     fast_steps: int | None = None,
+    fast_batch: int | None = None,
 ) -> RunConfig:
     """A training run. What is left out is the paper's: see the module's docstring.
 
-    `fast_steps`: what tier fast gives it, where its usual steps are too few to learn the task.
+    `fast_steps`, `fast_batch`: what tier fast gives it, where its usual training is too little to learn the task.
     """
     scratchpad = is_scratchpad(data)
     model: dict[str, Any] = {**size, "context": context or (1024 if scratchpad else 256)}
@@ -70,7 +71,8 @@ def make_run(
         "eval_every": eval_every or (1_000 if scratchpad else 250),
     }
     if tier == "fast":
-        train["batch_size"] = min(train["batch_size"], FAST_BATCH if model["context"] <= 256 else FAST_LONG_BATCH)
+        most = fast_batch or (FAST_BATCH if model["context"] <= 256 else FAST_LONG_BATCH)
+        train["batch_size"] = min(train["batch_size"], most)
         train["accumulation"] = 1
         train["steps"] = min(train["steps"], fast_steps or (FAST_SCRATCHPAD_STEPS if scratchpad else FAST_STEPS))
         train["eval_every"] = eval_every or 500

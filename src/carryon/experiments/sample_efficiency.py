@@ -11,6 +11,7 @@ from .base import Case, Experiment, Question, Tier
 from .bounds import ratio
 from .claims import INF, Claim
 from .measured import Measured
+from .plain_vs_reverse import FEW_EXAMPLES
 from .protocols import BARE, FORMATS, addition, ask, detailed_steps, make_run, sizes
 from .showing import cell, paper_series
 
@@ -88,6 +89,13 @@ class SampleEfficiency(Experiment):
         ]
         theirs = paper_series(self.paper[0], PAPER_NAMES)
         return [
-            Figure("Sample efficiency", "training examples", "test accuracy (%)", [*ours, *theirs], log_x=True),
+            Figure(
+                "Sample efficiency",
+                "training examples",
+                "test accuracy (%)",
+                [*ours, *theirs],
+                log_x=True,
+                note=FEW_EXAMPLES if measured.tier == "fast" else "",
+            ),
             Table("Accuracy (%)", ("examples", *FORMATS), rows),
         ]
