@@ -437,8 +437,19 @@ def test_only_some_runs_of_an_experiment(tmp_path):
     answers = {question.hash: {"accuracy": 0.5} for question in task.evaluations}
     few.keep(task, Outcome(task.key, answers, 1.0, "cpu", "abc"))
     assert few.only(["reverse,2000", "plain,500"]).done == 1
-    few = make_plan([experiment("forgetting")], "fast", Store(tmp_path)).only(["reverse"])
-    assert {parent.hash for want in few.wanted for parent in want.case.parents} & {task.key for task in few.tasks}
+    assert few.only(["reverse, 2,000", "plain,500"]).total == 6
+    plan = make_plan([experiment("format_switch")], "fast", Store(tmp_path))
+    few = plan.only(["reverse,reverse"])
+    chosen = [want for want in few.wanted if set(want.case.settings.values()) == {"reverse"}]
+    assert {task.key for task in few.tasks} == {key for want in chosen for key, _ in want.chain}
+    assert few.total == len(chosen) == 3
+    for task in [task for task in few.tasks if task.parent]:
+        answers = {question.hash: {"accuracy": 0.5} for question in task.evaluations}
+        few.keep(task, Outcome(task.key, answers | {"history": {"history": []}}, 1.0, "cpu", "abc"))
+    again = make_plan([experiment("format_switch")], "fast", Store(tmp_path))
+    assert {task.key for task in few.tasks if not task.parent} <= {task.key for task in again.tasks}  # others need them
+    assert not again.only(["reverse,reverse"]).tasks
+    plan = make_plan([experiment("plain_vs_reverse")], "fast", Store(tmp_path))
     lengths = make_plan([experiment("length_generalization")], "fast", Store(tmp_path))
     assert lengths.only(["3 digits, detailed"]).total == 3
     with pytest.raises(UnknownName, match="unknown setting 'revers' \\(did you mean 'reverse'\\?\\); choose from 1000"):

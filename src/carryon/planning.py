@@ -4,6 +4,8 @@ A run that several experiments need is one task; what is measured already, in an
 waits for comes first, the claims that cost least before the others.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -138,24 +140,21 @@ class Plan:
 
     def only(self, choices: Sequence[str]) -> "Plan":
         """What a choice is about: "reverse,2000" names cases with both among their settings. Several choices add up."""
-        chosen = [want for choice in choices for want in self._named(choice)]
-        keys = {key for want in chosen for key, _ in want.chain}
-        cases = {id(want): want for want in chosen}.values()
-        return replace(
-            self,
-            tasks=[task for task in self.tasks if task.key in keys],
-            total=len(cases),
-            done=sum(_find(want, self.known) is not None for want in cases),
-        )
+        chosen = {id(want): want for choice in choices for want in self._named(choice)}.values()
+        missing = [want for want in chosen if _find(want, self.known) is None]
+        keys = {key for want in missing for key, _ in want.chain}
+        tasks = [task for task in self.tasks if task.key in keys]
+        return replace(self, tasks=tasks, total=len(chosen), done=len(chosen) - len(missing))
 
     def _named(self, choice: str) -> list[Wanted]:
-        there = {id(want): [str(value) for value in want.case.settings.values()] for want in self.wanted}
+        there = {id(want): Counter(str(value) for value in want.case.settings.values()) for want in self.wanted}
         values = {value for some in there.values() for value in some}
+        choice = re.sub(r"(?<=\d),(?=\d{3}\b)", "", choice.strip())  # 2,000, as it is printed
         words = [choice] if choice in values else [word.strip() for word in choice.split(",")]  # some have a comma
         for word in words:
             if word not in values:
                 raise UnknownName("setting", word, sorted(values))
-        found = [want for want in self.wanted if all(word in there[id(want)] for word in words)]
+        found = [want for want in self.wanted if Counter(words) <= there[id(want)]]
         if not found:
             raise Unsupported(f"no run has all of {', '.join(words)}: '--dry-run' lists what there is")
         return found
