@@ -284,7 +284,7 @@ def test_all_kernels_of_a_step_are_compiled_ahead_and_nothing_else_changes(monke
     plain, ahead = FusedLoss(model, torch.float32), FusedLoss(model, torch.float32)
     noted = {}
     compile = launching._compile
-    monkeypatch.setattr(launching, "_compile", lambda calls: (compile(calls), noted.update([calls])))
+    monkeypatch.setattr(launching, "_compile", lambda calls, device: (compile(calls, device), noted.update([calls])))
     tokens = torch.zeros((2, 15), dtype=torch.int64, device=DEVICE)
     ahead.compile(tokens, tokens, tokens == 0)
     assert all(parameter.grad is None for parameter in model.parameters())

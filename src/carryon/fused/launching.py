@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -40,11 +41,14 @@ def compile_ahead() -> Iterator[None]:
         noted = _ahead
     finally:
         _ahead = None
+    device = torch.cuda.current_device() if torch.cuda.is_available() else None  # each thread has one of its own
     with ThreadPoolExecutor() as pool:
-        list(pool.map(_compile, noted.items()))
+        list(pool.map(_compile, noted.items(), repeat(device)))
 
 
-def _compile(noted: tuple[Any, set[_Call]]) -> None:
+def _compile(noted: tuple[Any, set[_Call]], device: int | None) -> None:
     kernel, calls = noted
+    if device is not None:
+        torch.cuda.set_device(device)
     for kinds, settings in calls:
         kernel.warmup(*kinds, grid=(1,), **dict(settings))

@@ -58,10 +58,12 @@ class FusedLoss:
     def compile(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None = None) -> None:
         """All kernels of such a step at the same time; otherwise each is compiled when it is met."""
         seed = self._seed.clone()
-        with compile_ahead():
-            weights = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
-            torch.autograd.grad(self(inputs_BT, targets_BT, mask_BT), weights, allow_unused=True)
-        self._seed.copy_(seed)
+        weights = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+        try:
+            with compile_ahead():
+                torch.autograd.grad(self(inputs_BT, targets_BT, mask_BT), weights, allow_unused=True)
+        finally:
+            self._seed.copy_(seed)
 
     def __call__(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
         model, config = self._model, self._model.config

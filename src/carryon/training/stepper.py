@@ -273,8 +273,12 @@ class _Fused:
 
     def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None) -> Tensor:
         if not self._is_compiled:
-            self._loss.compile(inputs_BT, targets_BT, mask_BT)
             self._is_compiled = True
+            try:
+                self._loss.compile(inputs_BT, targets_BT, mask_BT)
+            except Exception as error:  # launched, they are compiled as well, and say what is wrong with them
+                if is_out_of_memory(error):
+                    raise
         return self._loss(inputs_BT, targets_BT, mask_BT)
 
 
