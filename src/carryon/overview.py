@@ -66,11 +66,11 @@ def _training(experiment: Experiment) -> str:
     """How much of the paper's training a run of tier fast has: the first reason for other numbers."""
     in_full = {_settings(case): _tokens(case) for case in experiment.cases("paper")}
     pairs = [(_tokens(case), in_full.get(_settings(case), 0)) for case in experiment.cases("fast")]
-    shares = [100 * fast / paper for fast, paper in pairs if paper]
+    shares = [100 * fast / paper for fast, paper in pairs if fast and paper]
     least, most = min(shares, default=100), max(shares, default=100)
     if least >= 100:
         return ""
-    amount = f"{most:.0f} %" if round(least) == round(most) else f"{least:.0f} to {most:.0f} %"
+    amount = f"{most:.3g} %" if least == most else f"{least:.3g} to {most:.3g} %"
     return f"A run of tier fast trains on {amount} of the tokens it has in tier paper, or stops earlier."
 
 

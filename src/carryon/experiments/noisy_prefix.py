@@ -16,8 +16,8 @@ from .showing import cell
 
 EXACT, RELAXED = number("exact", 100), number("relaxed", 100)
 LESS_TRAINED = (
-    "Random digits throw plain off less than in the paper, because it was trained for less: after the paper's own "
-    "training (tier paper) it is where the paper has it."
+    "Random digits throw plain off less than in the paper, where it is trained for 13 times as long. Trained like that "
+    "(tier paper, seed 0), it has 50.7 % of the third digits right, and 62.6 % within one; the paper has 49.9 and 61.5."
 )
 DECODINGS = {GREEDY: 0.0, SAMPLED_AT_08: 0.8}
 

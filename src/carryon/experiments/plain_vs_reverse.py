@@ -17,9 +17,9 @@ from .showing import cell, paper_series
 SIZES = (500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000, 20_000, 40_000)
 BARE_GREEDY = {"prompt": "bare", "decoding": GREEDY}
 FEW_EXAMPLES = (
-    "Of few examples these runs make more than the paper's, because they are shorter: after the paper's own training "
-    "(tier paper of plain_vs_reverse) plain and reverse are where the paper has them. With few examples, less training "
-    "is better."
+    "Of a few thousand sums plain and reverse make more here than in the paper, where they are trained for 13 times "
+    "as long. Trained like that (tier paper of plain_vs_reverse, seed 0), 2,000 examples give plain 4.9 % and reverse "
+    "31.7 %; the paper has 1.6 and 30.6."
 )
 
 

@@ -108,8 +108,8 @@ class UnseenDigits(Experiment):
         note = ""
         if lowest is not None and lowest.seeds > 1:
             note = (
-                "The paper has one run of each kind. Where the lowest digit was hidden, our seeds of reverse have from "
-                f"{lowest.low:.1f} to {lowest.high:.1f} % of such sums: much of the difference may be its seed."
+                "The paper has one run of each kind. How much a seed decides: with a 5 hidden at the lowest place, "
+                f"ours of reverse have {lowest.low:.1f} to {lowest.high:.1f} % of the sums with a 5 there."
             )
         return [
             Figure("Sums with a 5 where training had none", "hidden at", "accuracy (%)", series, bars=True, note=note),
