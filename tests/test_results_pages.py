@@ -43,11 +43,17 @@ def test_runs_of_a_protocol_that_was_changed_are_not_shown(tmp_path):
     before = Line("0123456789", question, {"a": 2}, settings, 0, metrics, 1.0, "cpu", "old")
     store = Store(tmp_path)
     store.add("fast", "wrapping", [before])
-    assert not make_chapter(wrapping, store).parts
+    chapter = make_chapter(wrapping, store)
+    assert not chapter.parts
+    left = len(wrapping.cases("fast")) * wrapping.seeds["fast"]
+    assert chapter.missing.startswith(f"Not run yet: {left} of {left} runs, about ")
+    assert chapter.missing in write_chapter(chapter, lambda name, figure: name)
     store.add("fast", "wrapping", [now])
     (part,) = make_chapter(wrapping, store).parts
-    assert part.provenance.startswith("1 runs, seeds 0;")
+    assert part.provenance.startswith("1 run, seed 0; 1 s in all on cpu;")
     assert "commit abc." in part.provenance
+    assert "trains on 7.5 % of the tokens it has in tier paper" in part.provenance
+    assert part.missing.startswith("Not run yet: ")
 
 
 def test_no_number_without_seed_device_and_commit():
@@ -63,7 +69,7 @@ def test_no_number_without_seed_device_and_commit():
 def test_what_a_model_wrote_is_shown_as_it_is():
     table = Table("Written", ("sample",), [["<scratch>1|2 & 3"]])
     part = TierPart("fast", [], [table], "1 run", "")
-    page = write_chapter(Chapter("name", "Title", "about", (), (), [part], ()), lambda name, figure: name)
+    page = write_chapter(Chapter("name", "Title", "about", (), (), [part], "", ()), lambda name, figure: name)
     assert "| &lt;scratch>1\\|2 &amp; 3 |" in page
 
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from .config import RunConfig
 from .experiments import Case, Experiment, Measured
 from .paper import figure
-from .planning import Wanted, make_plan
+from .planning import Plan, Wanted, make_plan
 from .reports import Chapter, TierPart
+from .reports.wording import duration
 from .results import Line, Store, key_of
 
 
@@ -28,6 +29,7 @@ def make_chapter(experiment: Experiment, store: Store, tiers: Sequence[str] = ("
         experiment.paper,
         [label for label in experiment.paper if label.startswith("fig:") and not _has_numbers(label)],
         parts,
+        "" if parts else _missing(make_plan([experiment], tiers[0], store, copy=False)),  # type: ignore[arg-type]
         [(claim.name, claim.says, claim.rule) for claim in experiment.claims],
     )
 
@@ -44,10 +46,16 @@ def _current(experiment: Experiment, tier: str, lines: list[Line]) -> list[Line]
 def _part(experiment: Experiment, store: Store, tier: str, lines: list[Line]) -> TierPart:
     measured = Measured(lines, tier, experiment.seeds[tier], experiment.planned(tier))  # type: ignore[arg-type]
     plan = make_plan([experiment], tier, store, copy=False)  # type: ignore[arg-type]
-    left = plan.total - plan.done
-    missing = f"Not run yet: {left} of {plan.total} runs." if left else ""
     about = " ".join(filter(None, (_provenance(lines), _training(experiment) if tier == "fast" else "")))
-    return TierPart(tier, experiment.verdicts(measured), experiment.report(measured), about, missing)
+    return TierPart(tier, experiment.verdicts(measured), experiment.report(measured), about, _missing(plan))
+
+
+def _missing(plan: Plan) -> str:
+    left = plan.total - plan.done
+    if not left:
+        return ""
+    cost = duration(sum(map(plan.estimate, plan.tasks)))
+    return f"Not run yet: {left} of {plan.total} runs, about {cost} ({plan.basis})."
 
 
 def _provenance(lines: list[Line]) -> str:
@@ -57,7 +65,8 @@ def _provenance(lines: list[Line]) -> str:
     commits = ", ".join(sorted({line.version or "unknown" for line in lines}))
     seconds = sum(line.seconds for line in runs.values())
     return (
-        f"{len(runs)} runs, seeds {', '.join(map(str, seeds))}; {seconds / 60:.0f} minutes in all on {devices}; "
+        f"{len(runs)} run{'s' if len(runs) > 1 else ''}, seed{'s' if len(seeds) > 1 else ''} "
+        f"{', '.join(map(str, seeds))}; {duration(seconds)} in all on {devices}; "
         f"code at commit {commits}."
     )
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .output import console, duration, print_json
+from ..reports.wording import duration
+from .output import console, print_json
 from .reproduce import RESULTS
 
 if TYPE_CHECKING:

@@ -27,9 +27,3 @@ def print_json(value: Any) -> None:
 def visible(text: str) -> str:
     """A newline shown as ⏎ before it breaks the line."""
     return text.replace("\n", "⏎\n")
-
-
-def duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..reports.wording import duration
 from .options import number
-from .output import duration
 from .train import RUNS
 
 if TYPE_CHECKING:

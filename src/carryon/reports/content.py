@@ -86,5 +86,7 @@ class Chapter:
     without_numbers: Sequence[str]
     """Those of the paper's figures whose numbers were never published."""
     parts: Sequence[TierPart]
+    missing: str
+    """What was not run, if that is everything."""
     claims: Sequence[tuple[str, str, str]]
     """Name, sentence and rule of every claim, decided or not."""

@@ -92,7 +92,7 @@ def _chapter(chapter: Chapter) -> str:
         labels = escape(", ".join(chapter.without_numbers))
         parts.append(f"<p>The paper's numbers for {labels} were not published: ours stand alone.</p>")
     if not chapter.parts:
-        parts.append("<p>Nothing was run yet. The claims, and what will decide them:</p>")
+        parts.append(f"<p>{escape(chapter.missing)} The claims, and what will decide them:</p>")
         parts.append(
             _table(("claim", "rule"), [[_text(says), _text(rule)] for _, says, rule in chapter.claims], "claims")
         )

@@ -20,7 +20,7 @@ def write_chapter(chapter: Chapter, place_figure: Callable[[str, Figure], str]) 
         labels = ", ".join(chapter.without_numbers)
         lines += [f"The paper's numbers for {labels} were not published: ours stand alone.", ""]
     if not chapter.parts:
-        lines += ["Nothing was run yet.", "", "## Claims to be decided", ""]
+        lines += [chapter.missing, "", "## Claims to be decided", ""]
         lines += [f"- {says} *Rule:* {rule}." for _, says, rule in chapter.claims]
     for part in chapter.parts:
         lines += _part(chapter.name, part, place_figure)
