@@ -123,7 +123,7 @@ def test_the_report_shows_what_was_run(smoke):
     done = run(smoke, "report", "lemmas", "--tier", "smoke", "--format", "md", "--out", "pages")
     assert done.returncode == 0
     text = (smoke / "pages" / "lemmas.md").read_text()
-    assert "seeds 0" in text
+    assert "seed 0; " in text
     assert "commit" in text
     assert (smoke / "pages" / "figures" / "lemmas-smoke-1.svg").read_text().startswith("<svg")
 
