@@ -3,6 +3,8 @@
 from pathlib import Path
 
 from carryon.experiments import EXPERIMENTS
+from carryon.experiments.measured import Stat
+from carryon.experiments.showing import cell
 from carryon.overview import make_chapter
 from carryon.reports import Chapter, Figure, Point, Series, Table, TierPart
 from carryon.reports.captions import captions
@@ -54,6 +56,29 @@ def test_runs_of_a_protocol_that_was_changed_are_not_shown(tmp_path):
     assert "commit abc." in part.provenance
     assert "trains on 7.5 % of the tokens it has in tier paper" in part.provenance
     assert part.missing.startswith("Not run yet: ")
+
+
+def test_findings_repeat_what_was_measured():
+    store = Store(ROOT / "results")
+    shown = set()
+    bare = {"examples": 2_000, "prompt": "bare", "decoding": "greedy"}
+    noisy = {"format": "plain", "noise": "random", "decoding": "sampled at 0.8"}
+    for name, settings, metric in (
+        ("plain_vs_reverse", {"format": "plain", **bare}, "accuracy"),
+        ("plain_vs_reverse", {"format": "reverse", **bare}, "accuracy"),
+        ("noisy_prefix", noisy, "exact"),
+        ("noisy_prefix", noisy, "relaxed"),
+    ):
+        (line,) = [line for line in store.read("paper", name) if line.seed == 0 and dict(line.settings) == settings]
+        percent = 100 * line.metrics[metric]
+        told = cell(Stat(percent, percent, percent, 1), " %").removesuffix(" (1 seed)")
+        assert told in EXPERIMENTS[name].finding
+        shown.add(told)
+    assert len(shown) == 4
+    assert EXPERIMENTS["sample_efficiency"].finding == EXPERIMENTS["plain_vs_reverse"].finding
+    fast, paper = make_chapter(EXPERIMENTS["plain_vs_reverse"], store).parts
+    assert fast.items[0].note == EXPERIMENTS["plain_vs_reverse"].finding
+    assert not any(item.note for item in paper.items)
 
 
 def test_no_number_without_seed_device_and_commit():

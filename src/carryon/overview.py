@@ -4,12 +4,13 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from .config import RunConfig
 from .experiments import Case, Experiment, Measured
 from .paper import figure
 from .planning import Plan, Wanted, make_plan
-from .reports import Chapter, TierPart
+from .reports import Chapter, Figure, TierPart
 from .reports.wording import duration
 from .results import Line, Store, key_of
 
@@ -47,7 +48,11 @@ def _part(experiment: Experiment, store: Store, tier: str, lines: list[Line]) ->
     measured = Measured(lines, tier, experiment.seeds[tier], experiment.planned(tier))  # type: ignore[arg-type]
     plan = make_plan([experiment], tier, store, copy=False)  # type: ignore[arg-type]
     about = " ".join(filter(None, (_provenance(lines), _training(experiment) if tier == "fast" else "")))
-    return TierPart(tier, experiment.verdicts(measured), experiment.report(measured), about, _missing(plan))
+    items = experiment.report(measured)
+    if tier == "fast" and experiment.finding:
+        first = next(place for place, item in enumerate(items) if isinstance(item, Figure))
+        items[first] = replace(items[first], note=experiment.finding)
+    return TierPart(tier, experiment.verdicts(measured), items, about, _missing(plan))
 
 
 def _missing(plan: Plan) -> str:

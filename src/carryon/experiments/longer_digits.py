@@ -14,7 +14,7 @@ from .bounds import largest, ratio
 from .claims import INF, Claim
 from .measured import Measured
 from .protocols import BARE, FORMATS, ask, few, make_run
-from .showing import cell, paper_series
+from .showing import by_examples, cell, paper_series
 
 DIGITS = (5, 7, 10)
 SIZES = {
@@ -115,7 +115,7 @@ class LongerDigits(Experiment):
             ours = [Series(f, measured.curve("examples", format=f, digits=digits)) for f in FORMATS]
             names = {f"({letter}) {digits}-digit, {f.replace('_', ' ')}": f"{f} (paper)" for f in FORMATS}
             series = [*ours, *paper_series(self.paper[0], names)]
-            items.append(Figure(f"Up to {digits} digits", "training examples", "test accuracy (%)", series, log_x=True))
+            items.append(by_examples(f"Up to {digits} digits", series))
         rows = [
             [format, str(digits), f"{size:,}", cell(measured.stat(format=format, digits=digits, examples=size))]
             for format in FORMATS

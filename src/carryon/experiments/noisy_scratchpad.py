@@ -12,7 +12,7 @@ from .bounds import ratio
 from .claims import INF, Claim
 from .measured import Measured
 from .protocols import BARE, ask, few, make_run, sizes
-from .showing import cell, paper_series
+from .showing import by_examples, cell, paper_series
 
 NOISES = ("none", "A", "C", "both")
 SIZES = (500, 1_000, 2_000, 3_000, 5_000, 10_000, 20_000)
@@ -95,9 +95,7 @@ class NoisyScratchpad(Experiment):
             word = "addition" if op == "add" else "subtraction"
             names = {f"({letter}) {word}, {theirs}": f"noise: {ours} (paper)" for ours, theirs in PAPER.items()}
             series = [*ours, *paper_series(self.paper[0], names)]
-            items.append(
-                Figure(f"Simplified scratchpad, {word}", "training examples", "test accuracy (%)", series, log_x=True)
-            )
+            items.append(by_examples(f"Simplified scratchpad, {word}", series))
         rows = [
             [op, f"{size:,}", *(cell(measured.stat(operation=op, noise=noise, examples=size)) for noise in NOISES)]
             for op in ("add", "subtract")

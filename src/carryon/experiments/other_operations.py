@@ -12,7 +12,7 @@ from .base import Case, Experiment, Question, Tier
 from .claims import INF, Claim
 from .measured import Measured, accuracy, share
 from .protocols import BARE, ask, detailed_steps, few, make_run
-from .showing import cell, paper_series
+from .showing import by_examples, cell, paper_series
 
 FORMATS = {
     "subtract": ("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad"),
@@ -139,7 +139,7 @@ class OtherOperations(Experiment):
                     f"{format} (paper)" if letter == "b" else ""
                 )
             series += paper_series(self.paper[0], {key: name for key, name in names.items() if name})
-            items.append(Figure(f"{op}", "training examples", "test accuracy (%)", series, log_x=True))
+            items.append(by_examples(op, series))
             for format in formats:
                 for size in measured.values("examples", operation=op, format=format):
                     where = {"operation": op, "format": format, "examples": size}

@@ -13,7 +13,7 @@ from .claims import INF, Claim
 from .measured import Measured
 from .plain_vs_reverse import FEW_EXAMPLES
 from .protocols import BARE, FORMATS, addition, ask, detailed_steps, make_run, sizes
-from .showing import cell, paper_series
+from .showing import by_examples, cell, paper_series
 
 SIZES = (250, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000, 20_000, 40_000)
 SCRATCHPAD_SIZES = SIZES[:-2]
@@ -29,6 +29,7 @@ class SampleEfficiency(Experiment):
     name = "sample_efficiency"
     title = "How many examples each format needs"
     paper = ("fig:nanogpt_sample_efficiency", "fig:input_formatting")
+    finding = FEW_EXAMPLES
     claims = (
         Claim(
             "detailed needs 1,000",
@@ -89,13 +90,6 @@ class SampleEfficiency(Experiment):
         ]
         theirs = paper_series(self.paper[0], PAPER_NAMES)
         return [
-            Figure(
-                "Sample efficiency",
-                "training examples",
-                "test accuracy (%)",
-                [*ours, *theirs],
-                log_x=True,
-                note=FEW_EXAMPLES if measured.tier == "fast" else "",
-            ),
+            by_examples("Sample efficiency", [*ours, *theirs]),
             Table("Accuracy (%)", ("examples", *FORMATS), rows),
         ]

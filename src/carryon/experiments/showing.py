@@ -1,11 +1,11 @@
 """What reports are made of: the paper's points, and cells of tables."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..paper import figure
-from ..reports import Point, Series
+from ..reports import Figure, Point, Series
 from .measured import SAMPLED_AT_08, Measured, Metric, Stat, accuracy
 
 
@@ -23,6 +23,11 @@ def paper_series(label: str, names: Mapping[str, str] | None = None) -> list[Ser
         for name, shown in wanted.items()
         if name in data["series"]
     ]
+
+
+def by_examples(title: str, series: Sequence[Series]) -> Figure:
+    """The paper's usual figure."""
+    return Figure(title, "training examples", "test accuracy (%)", series, log_x=True)
 
 
 def _exactness(told: Mapping[str, str], name: str) -> str:

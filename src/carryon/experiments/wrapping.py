@@ -12,7 +12,7 @@ from .base import Case, Experiment, Tier
 from .claims import INF, Claim
 from .measured import Measured
 from .protocols import BARE, addition, greedy_and_sampled, make_run, sizes
-from .showing import cell_with_sampled
+from .showing import by_examples, cell_with_sampled
 
 WRAPPINGS = {
     ("plain", "bare"): "plain",
@@ -99,6 +99,6 @@ class Wrapping(Experiment):
         columns = ("written", *(f"{size:,}" for size in measured.values("examples")))
         note = f"The paper, 10,000 examples: bare {theirs[0]}, zero-padded {theirs[1]}, `$` {theirs[2]}."
         return [
-            Figure("Marks and zeros", "training examples", "test accuracy (%)", [*ours, *paper], log_x=True),
+            by_examples("Marks and zeros", [*ours, *paper]),
             Table("Accuracy (%) by training examples", columns, rows, note),
         ]
