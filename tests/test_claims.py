@@ -28,7 +28,7 @@ from carryon.experiments.showing import cell_with_sampled
 from carryon.experiments.token_cost import TOKENS
 from carryon.formats import make_format
 from carryon.operations import operation
-from carryon.planning import Wanted, _lines, make_plan
+from carryon.planning import Wanted, make_lines, make_plan
 from carryon.reports import Figure, Table
 from carryon.results import TIERS, Store
 from carryon.training.asking import problems_of
@@ -567,7 +567,7 @@ def blank(name, tier="fast"):
                 answers["history"] = {"history": [columns]}
             else:
                 answers = {"trials": {}}
-            lines += _lines(Wanted(name, case), Outcome(case.run.hash, answers))
+            lines += make_lines(Wanted(name, case), Outcome(case.run.hash, answers))
     return lines
 
 

@@ -17,7 +17,7 @@ import torch
 
 from carryon.config import CompletionConfig, EvaluationConfig, RunConfig
 from carryon.costs import Forecast
-from carryon.errors import OutOfMemory, UnknownName, Unsupported
+from carryon.errors import BadConfig, OutOfMemory, UnknownName, Unsupported
 from carryon.execution import Outcome, Task, order_tasks, perform
 from carryon.execution.local import run_local
 from carryon.experiments import EXPERIMENTS, experiment
@@ -454,6 +454,12 @@ def test_only_some_runs_of_an_experiment(tmp_path):
     assert lengths.only(["3 digits, detailed"]).total == 3
     with pytest.raises(UnknownName, match="unknown setting 'revers' \\(did you mean 'reverse'\\?\\); choose from 1000"):
         plan.only(["revers,2000"])
+    for empty in ("", " ", ",", "reverse,,2000"):
+        with pytest.raises(BadConfig, match="leaves out a setting: name some, with commas between"):
+            plan.only([empty])
+    everything = make_plan(EXPERIMENTS.values(), "fast", Store(tmp_path))
+    with pytest.raises(BadConfig, match=r"^unknown setting 'revers' \(did you mean 'reverse'\?\): '--dry-run' lists"):
+        everything.only(["revers"])
     with pytest.raises(Unsupported, match="no run has all of reverse, plain: '--dry-run' lists"):
         plan.only(["reverse, plain"])
     arguments = ("reproduce", "plain_vs_reverse", "--tier", "paper", "--only", "plain,2000")
