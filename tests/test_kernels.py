@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from carryon.config import ModelConfig
 from carryon.model import Decoder
 from carryon.model import cross_entropy as plain_cross_entropy
+from carryon.training.stepper import _Fused
 
 if find_spec("triton") is None:
     pytest.skip("Triton is not installed here (it comes for Linux only)", allow_module_level=True)
@@ -296,6 +297,18 @@ def test_all_kernels_of_a_step_are_compiled_ahead_and_nothing_else_changes(monke
     launched = dict(launching._ahead)
     assert launched == noted
     assert len(launched) == 11
+
+
+def test_where_compiling_ahead_fails_kernels_are_compiled_as_they_are_met(monkeypatch):
+    def fail(calls, device):
+        raise RuntimeError("no compiler")
+
+    model = Decoder(ModelConfig(layers=1, heads=1, width=16, context=8, dropout=0.2), 14).to(DEVICE)
+    tokens = torch.randint(0, 14, (2, 8), device=DEVICE)
+    way, plain = _Fused(FusedLoss(model, torch.float32)), FusedLoss(model, torch.float32)
+    monkeypatch.setattr(launching, "_compile", fail)
+    assert torch.equal(way.loss(tokens, tokens, None), plain(tokens, tokens))
+    assert launching._ahead is None
 
 
 @pytest.mark.parametrize(
