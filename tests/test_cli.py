@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from carryon.cli.gallery import make_entries, to_markdown
+from carryon.cli.train import Screen
 from carryon.formats import FORMATS
 from carryon.operations import OPERATIONS
 
@@ -527,3 +528,14 @@ def test_the_doctor_has_a_look():
     assert report["packages"]["torch"]
     assert "computes what the CPU computes" in run("doctor", "--device", "cpu").stdout
     fails("doctor", "--device", "cuda:77", says="is not there")
+
+
+def test_how_long_training_will_take_is_told_once_it_is_known(capsys, monkeypatch):
+    clock = iter((0.0, 100.0, 110.0))
+    monkeypatch.setattr("carryon.cli.train.time.monotonic", lambda: next(clock))
+    screen = Screen([])
+    screen.step(1, 91, 1e-3, 5e4, lambda: 2.0)
+    screen.step(11, 91, 1e-3, 5e4, lambda: 1.0)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "step 1/91  loss 2.0000  lr 1.0e-03  50k tokens/s"
+    assert second == "step 11/91  loss 1.0000  lr 1.0e-03  50k tokens/s  80 s left"

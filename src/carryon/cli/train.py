@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..reports.wording import duration
 from .options import number
 
 if TYPE_CHECKING:
@@ -165,11 +166,11 @@ class Screen:
         if self._quiet or now - self._last < (0.2 if self._tty else self._LINE_EVERY):
             return
         self._last = now
-        pace = (now - self._started) / max(1, step - self._first_step)
-        line = (
-            f"step {step:,}/{steps:,}  loss {loss():.4f}  lr {lr:.1e}  {tokens_per_second / 1000:,.0f}k tokens/s  "
-            f"{pace * (steps - step):.0f} s left{self._accuracy}"
-        )
+        line = f"step {step:,}/{steps:,}  loss {loss():.4f}  lr {lr:.1e}  {tokens_per_second / 1000:,.0f}k tokens/s"
+        if step > self._first_step:  # one step tells nothing: it compiles, and fills caches
+            left = (now - self._started) / (step - self._first_step) * (steps - step)
+            line += f"  {duration(left)} left"
+        line += self._accuracy
         print(f"\r\033[K{line}" if self._tty else line, end="" if self._tty else "\n", file=sys.stderr, flush=True)
 
     def evaluated(self, row: Mapping[str, Any]) -> None:
