@@ -458,12 +458,15 @@ def test_only_some_runs_of_an_experiment(tmp_path):
         with pytest.raises(BadConfig, match="leaves out a setting: name some, with commas between"):
             plan.only([empty])
     everything = make_plan(EXPERIMENTS.values(), "fast", Store(tmp_path))
-    with pytest.raises(BadConfig, match=r"^unknown setting 'revers' \(did you mean 'reverse'\?\): '--dry-run' lists"):
+    with pytest.raises(BadConfig, match=r"^unknown setting 'revers' \(did you mean 'reverse'\?\): '--dry-run' without"):
         everything.only(["revers"])
-    with pytest.raises(Unsupported, match="no run has all of reverse, plain: '--dry-run' lists"):
+    with pytest.raises(Unsupported, match="no run has all of reverse, plain: '--dry-run' without '--only' lists"):
         plan.only(["reverse, plain"])
     arguments = ("reproduce", "plain_vs_reverse", "--tier", "paper", "--only", "plain,2000")
-    assert run(tmp_path, *arguments, "--dry-run").stdout_text.startswith("0 of 2 runs are done, 2 to do")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert run(folder, *arguments, "--dry-run").stdout_text.startswith("0 of 2 runs are done, 2 to do")
+    assert not list(folder.iterdir())
     fails(tmp_path, *arguments, "--probe", "1", says="'--only' chooses runs: give one")
 
 

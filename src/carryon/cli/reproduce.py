@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,7 +73,7 @@ def reproduce(
         _probe(chosen, tier, probe, on, jobs, device, compile, gpus, address)
         return
     store = Store(results)
-    with store.locked():
+    with nullcontext() if dry_run else store.locked():
         plan = make_plan(chosen, tier, store, seeds, copy=not dry_run)  # type: ignore[arg-type]
         for note in store.broken:
             print(f"carryon: {note}", file=sys.stderr)

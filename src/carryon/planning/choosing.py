@@ -8,7 +8,7 @@ from ..errors import BadConfig, UnknownName, Unsupported, did_you_mean
 from .known import Wanted
 
 _MOST_SHOWN = 40
-_WHERE = "'--dry-run' lists what there is"
+_WHERE = "'--dry-run' without '--only' lists what there is"
 
 
 def choose(wanted: Sequence[Wanted], choice: str) -> list[Wanted]:
