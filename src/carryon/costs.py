@@ -86,6 +86,7 @@ def work_of(config: Mapping[str, Any]) -> Work:
     """Of a run's config as it is written down."""
     model = {**ModelConfig().model_dump(), **config.get("model", {})}
     train = {**TrainConfig().model_dump(), **config.get("train", {})}
+    window = train.get("window") or model["context"]
     if "pretrained" in model:
         kind = "{pretrained}x{context}".format(**model) + " LoRA" * bool(model.get("lora"))
         if train["packing"] == "rows":  # as wide as their examples, whatever the context
@@ -93,6 +94,6 @@ def work_of(config: Mapping[str, Any]) -> Work:
         source = CATALOGUE.get(str(model["pretrained"]))
         parameters = source.parameters if source else 0
     else:
-        kind = "{layers}x{width}x{context}".format(**model)
+        kind = f"{model['layers']}x{model['width']}x{window}"
         parameters = 12 * model["layers"] * model["width"] ** 2
-    return Work(kind, float(train["steps"] * train["batch_size"] * model["context"]), float(parameters))
+    return Work(kind, float(train["steps"] * train["batch_size"] * window), float(parameters))

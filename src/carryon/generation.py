@@ -10,6 +10,7 @@ Shapes: B rows, S tokens of a row, V vocabulary.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ those, and how many tokens the rows have in common."""
 
 _LOOK_EVERY = 16
 """Steps between looks at which rows are done: a look waits for the device, a step does not."""
+_STEPS_WORTH_RECORDING = 4
 _CACHE_BYTES = {"mps": 2**30, "cpu": 2**28}
 _ROWS_AT_ONCE = {"mps": 4_096, "cpu": 1_024}
 
@@ -72,6 +74,9 @@ class Completer:
         self.remember = remember
         """Keep the texts to confirm on the device: asking the same again, as training does, costs the pass alone."""
         self._remembered: dict[tuple[int, str], tuple[Texts, list[Draft]]] = {}
+        self._records = self.device.type == "cuda" and model.can_be_recorded
+        self._pool = torch.cuda.graph_pool_handle() if self._records else None
+        self._graph: torch.cuda.CUDAGraph | None = None
 
     @torch.no_grad()
     def __call__(self, prompts: Sequence[str]) -> list[str]:
@@ -209,29 +214,68 @@ class Completer:
         first = [len(prompt) for prompt in prompts]
         done: list[str] = [""] * B
 
-        scores_BV = self.model.first_scores(tokens_BS[:, :longest], lengths_B, cache)
-        for step in range(new):
-            next_B = self._choose(scores_BV, chances_BS, step)
-            at_B = (lengths_B + step).clamp(max=total)
-            tokens_BS.scatter_(1, at_B.unsqueeze(1), next_B.unsqueeze(1))
-            last = step == new - 1
-            if last or (step + 1) % _LOOK_EVERY == 0:
-                texts_now = self._written(tokens_BS[:, :total], [first[row] for row in rows], step + 1)
-                open_now = [not last and not self.finished(text) for text in texts_now]
-                for row, text, is_open in zip(rows, texts_now, open_now, strict=True):
-                    if not is_open:
-                        done[row] = text
-                if not any(open_now):
-                    break
-                if sum(open_now) < 0.75 * len(open_now):
-                    keep = torch.tensor(np.flatnonzero(open_now), device=self.device)
-                    rows = rows[open_now]
-                    tokens_BS, lengths_B, at_B = tokens_BS[keep], lengths_B[keep], at_B[keep]
-                    chances_BS = chances_BS[keep] if chances_BS is not None else None
-                    cache.keep(keep)
-            seen = min(total, longest + step + 1)
-            scores_BV = self.model.next_scores(tokens_BS[:, :seen], at_B.clamp(max=total - 1), cache)
-        return [self._cut(text) for text in done]
+        page = _Page(tokens_BS, lengths_B, chances_BS, cache)
+        self._append(page, self.model.first_scores(tokens_BS[:, :longest], lengths_B, cache))
+        written = 1
+        while True:
+            steps = min(new, (written // _LOOK_EVERY + 1) * _LOOK_EVERY) - written
+            self._go_on(page, steps, longest + written)
+            written += steps
+            last = written == new
+            texts_now = self._written(page.tokens_BS[:, :total], [first[row] for row in rows], written)
+            open_now = [not last and not self.finished(text) for text in texts_now]
+            for row, text, is_open in zip(rows, texts_now, open_now, strict=True):
+                if not is_open:
+                    done[row] = text
+            if not any(open_now):
+                return [self._cut(text) for text in done]
+            if sum(open_now) < 0.75 * len(open_now):
+                rows = rows[open_now]
+                page.keep(torch.tensor(np.flatnonzero(open_now), device=self.device))
+
+    def _go_on(self, page: "_Page", steps: int, seen: int) -> None:
+        """So many tokens more for every row, the longest of which has `seen` of them.
+
+        On CUDA a step is recorded once: a hundred small kernels take longer to launch than to run.
+        """
+        if self._records and steps >= _STEPS_WORTH_RECORDING and (graph := self._record(page, seen + steps - 1)):
+            for _ in range(steps):
+                graph.replay()
+            return
+        for step in range(steps):
+            self._step(page, seen + step)
+
+    def _step(self, page: "_Page", seen: int) -> None:
+        """Read each row's last token, and write the next."""
+        total = page.tokens_BS.shape[1] - 1
+        at_B = (page.lengths_B + page.written - 1).clamp(max=total - 1)
+        self._append(page, self.model.next_scores(page.tokens_BS[:, : min(total, seen)], at_B, page.cache))
+
+    def _append(self, page: "_Page", scores_BV: Tensor) -> None:
+        at_B = (page.lengths_B + page.written).clamp(max=page.tokens_BS.shape[1] - 1)
+        next_B = self._choose(scores_BV, page.chances())
+        page.tokens_BS.scatter_(1, at_B.unsqueeze(1), next_B.unsqueeze(1))
+        page.written.add_(1)
+
+    def _record(self, page: "_Page", seen: int) -> torch.cuda.CUDAGraph | None:
+        """A step that reads up to so many tokens of each row, whatever it finds there."""
+        graph = torch.cuda.CUDAGraph()
+        side = torch.cuda.Stream(self.device)
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        try:
+            with torch.cuda.stream(side):
+                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+                try:
+                    self._step(page, seen)
+                finally:
+                    graph.capture_end()
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            self._records = False
+            return None
+        self._graph = graph  # its memory is the next one's, as long as there always is one
+        return graph
 
     def _written(self, tokens_BS: Tensor, first: list[int], count: int) -> list[str]:
         ids = tokens_BS.cpu().numpy()
@@ -247,15 +291,15 @@ class Completer:
             low, high = (low, middle) if self.finished(text[:middle]) else (middle, high)
         return text[:high]
 
-    def _choose(self, scores_BV: Tensor, chances_BS: Tensor | None, step: int) -> Tensor:
-        if chances_BS is None:
+    def _choose(self, scores_BV: Tensor, chances_B1: Tensor | None) -> Tensor:
+        if chances_B1 is None:
             return scores_BV.argmax(dim=-1)
         scores_BV = scores_BV.float() / self.temperature
         if self.top_k is not None and self.top_k < scores_BV.shape[-1]:
             least_B1 = scores_BV.topk(self.top_k, dim=-1).values[:, -1:]
             scores_BV = scores_BV.masked_fill(scores_BV < least_B1, float("-inf"))
         edges_BV = scores_BV.softmax(dim=-1).cumsum(dim=-1)
-        drawn_B1 = chances_BS[:, step : step + 1] * edges_BV[:, -1:]
+        drawn_B1 = chances_B1 * edges_BV[:, -1:]
         return torch.searchsorted(edges_BV, drawn_B1, right=True).squeeze(1).clamp(max=scores_BV.shape[-1] - 1)
 
     def _chances(self, texts: list[str], count: int) -> Tensor | None:
@@ -276,6 +320,32 @@ class Completer:
                 yield
         finally:
             self.model.train(was_training)
+
+
+@dataclass
+class _Page:
+    """Rows while they are being written: all on the device, so that a step can be recorded."""
+
+    tokens_BS: Tensor
+    lengths_B: Tensor
+    """Of the prompts."""
+    chances_BS: Tensor | None
+    cache: Any
+    written: Tensor = field(init=False)
+    """How many tokens every row was given."""
+
+    def __post_init__(self) -> None:
+        self.written = torch.zeros((), dtype=torch.int64, device=self.tokens_BS.device)
+
+    def chances(self) -> Tensor | None:
+        """Those of the next token."""
+        return None if self.chances_BS is None else self.chances_BS.index_select(1, self.written.view(1))
+
+    def keep(self, rows: Tensor) -> None:
+        """Drop all rows but these."""
+        self.tokens_BS, self.lengths_B = self.tokens_BS[rows], self.lengths_B[rows]
+        self.chances_BS = self.chances_BS[rows] if self.chances_BS is not None else None
+        self.cache.keep(rows)
 
 
 @torch.no_grad()

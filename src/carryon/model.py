@@ -44,6 +44,8 @@ class LanguageModel(nn.Module, ABC):
     """… and in how many bytes each; None: in those of the precision it computes in."""
     working_numbers_per_token: int
     """What a layer needs beside while it reads a token, about."""
+    can_be_recorded = False
+    """Whether a CUDA graph can hold `next_scores`: nothing in it waits for the device or goes by what was computed."""
     cross_entropy: Callable[[Tensor, Tensor], Tensor] = staticmethod(cross_entropy)
     """Training may put a kernel here …"""
     run_block: Callable[..., Any] = staticmethod(run_block)
@@ -213,6 +215,8 @@ class Block(nn.Module):
 
 
 class Decoder(LanguageModel):
+    can_be_recorded = True
+
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__()
         self.config, self.vocab_size = config, vocab_size

@@ -95,7 +95,7 @@ def _settings(case: Case) -> tuple[tuple[str, object], ...]:
 def _tokens(case: Case) -> int:
     if not isinstance(case.run, RunConfig):
         return 0
-    return case.run.train.steps * case.run.train.batch_size * case.run.model.context
+    return case.run.train.steps * case.run.train.batch_size * case.run.window
 
 
 def _has_numbers(label: str) -> bool:

@@ -31,6 +31,8 @@ class TrainConfig(Config):
     """Optimizer steps."""
     batch_size: int = Field(default=256, ge=1, le=1_000_000)
     """Windows or rows per step."""
+    window: int | None = Field(default=None, ge=2)
+    """Tokens of a window, where it is to be shorter than model.context."""
     accumulation: int = Field(default=1, ge=1, le=10_000)
     """Pieces a batch is cut into, where it does not fit the memory."""
     packing: Literal["stream", "rows"] = "stream"
@@ -60,6 +62,8 @@ class TrainConfig(Config):
         problems = []
         if self.loss == "answer" and self.packing == "stream":
             problems.append("train.loss answer needs train.packing rows: a stream has no rows to mask")
+        if self.window is not None and self.packing == "rows":
+            problems.append("train.window needs train.packing stream: rows are as long as their examples")
         if self.batch_size % self.accumulation:
             problems.append(f"train.batch_size {self.batch_size} is not a multiple of accumulation {self.accumulation}")
         if problems:
@@ -175,6 +179,17 @@ class RunConfig(Config):
                 f"tokenizer own goes with model.pretrained, and the other way round, not {self.tokenizer} "
                 f"with {self.model.label}"
             )
+        return self
+
+    @property
+    def window(self) -> int:
+        """Tokens of a window."""
+        return self.train.window or self.model.context
+
+    @model_validator(mode="after")
+    def _windows_fit(self) -> Self:
+        if self.window > self.model.context:
+            raise ValueError(f"train.window {self.train.window} is longer than model.context {self.model.context}")
         return self
 
     @model_validator(mode="after")

@@ -41,6 +41,7 @@ def make_run(
     steps: int | None = None,
     batch_size: int | None = None,
     context: int | None = None,
+    window: int | None = None,
     lr: float = 1e-3,
     warmup_steps: int | None = None,
     tokenizer: str = "characters",
@@ -64,6 +65,7 @@ def make_run(
     train: dict[str, Any] = {
         "steps": steps or (20_000 if scratchpad else 5_000),
         "batch_size": batch_size or (16 if scratchpad else 256),
+        "window": window,
         "warmup_steps": (0 if scratchpad else 100) if warmup_steps is None else warmup_steps,
         "lr": lr,
         "beta2": beta2,
@@ -79,7 +81,7 @@ def make_run(
         train["stop"] = FAST_STOP if stop else StopConfig()
     if tier == "smoke":
         model = {"layers": 1, "heads": 2, "width": 16, "context": 96, "dropout": 0.0}
-        train |= {"steps": 12, "batch_size": 4, "warmup_steps": 2, "eval_every": 6, "accumulation": 1}
+        train |= {"steps": 12, "batch_size": 4, "window": None, "warmup_steps": 2, "eval_every": 6, "accumulation": 1}
         data, mix = small(data), [small(part) for part in mix]
         watch = [ask(tier, question) for question in watch]
         text = text.model_copy(update={"corpus": SAMPLE}) if text is not None else None

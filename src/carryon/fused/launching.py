@@ -22,6 +22,7 @@ _ahead: defaultdict[Any, set[_Call]] | None = None
 
 def launch(kernel: Any, programs: int, *arguments: Any, **settings: Any) -> None:
     """So many programs, along one axis: the others of a grid end at 65,535."""
+    settings["enable_fp_fusion"] = True  # a * b + c as one instruction: Triton 3.10 will no longer do so unasked
     if _ahead is None:
         kernel[(programs,)](*arguments, **settings)
     else:
@@ -51,4 +52,6 @@ def _compile(noted: tuple[Any, set[_Call]], device: int | None) -> None:
     if device is not None:
         torch.cuda.set_device(device)
     for kinds, settings in calls:
-        kernel.warmup(*kinds, grid=(1,), **dict(settings))
+        compiled = kernel.warmup(*kinds, grid=(1,), **dict(settings))
+        if device is not None:
+            _ = compiled.run  # asked for, it is made: some Tritons build a C module here to launch the kernel with

@@ -34,7 +34,7 @@ def _tokens(case: Case) -> float:
     if not isinstance(run, RunConfig):
         return 0.0
     # A long context weighs more than its tokens: attention, and generation when it is asked.
-    return float(run.train.steps * run.train.batch_size * run.model.context**1.5)
+    return float(run.train.steps * run.train.batch_size * run.window**1.5)
 
 
 def _size(case: Case) -> tuple[int, int]:

@@ -118,7 +118,7 @@ def training_examples(parts: Sequence[Dataset], seed: int) -> list[Example]:
 
 
 def make_feed(config: RunConfig, parts: Sequence[Dataset], tokenizer: Tokenizer, team: Team) -> Feed:
-    train, context = config.train, config.model.context
+    train, context = config.train, config.window
     if train.batch_size % (team.size * train.accumulation):
         raise BadConfig(
             f"train.batch_size {train.batch_size} cannot be shared by {team.size} processes "
