@@ -1,4 +1,5 @@
 import copy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -75,6 +76,39 @@ def test_batch_size_and_order_change_nothing(model, batch_size, temperature):
     )
     assert parts == whole
     assert backwards[::-1] == whole
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.8])
+@pytest.mark.parametrize("position", POSITIONS)
+def test_a_recorded_step_repeated_writes_what_single_steps_do(position, temperature, monkeypatch):
+    """There is no GPU to record on: what would be recorded, with its shapes as they were then, is done each time."""
+    torch.manual_seed(2)
+    config = ModelConfig(layers=2, heads=2, width=16, context=60, position=position)
+    made = Decoder(config, TOKENIZER.vocab_size).eval()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.normal_(std=0.5)
+
+    recorded = []
+
+    def record(self, page, seen):
+        def places():
+            return [tensor.data_ptr() for tensor in (page.tokens_BS, page.written, page.cache.keys, page.cache.values)]
+
+        def replay():
+            assert places() == at_first  # a graph would go on writing there
+            self._step(page, seen)
+
+        at_first = places()
+        recorded.append(seen)
+        return SimpleNamespace(replay=replay)
+
+    single = Completer(made, TOKENIZER, ended, 45, temperature=temperature)
+    repeated = Completer(made, TOKENIZER, ended, 45, temperature=temperature)
+    repeated._records = True
+    monkeypatch.setattr(Completer, "_record", record)
+    assert repeated(PROMPTS) == single(PROMPTS)
+    assert 2 <= len(recorded) <= 3  # once between two looks, until all rows are finished
 
 
 @pytest.mark.parametrize("prefix", ["", "1+1=2\n"])

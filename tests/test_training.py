@@ -23,8 +23,9 @@ from carryon.errors import BadConfig, BadRun, RunMismatch, Unsupported
 from carryon.model import Block, Decoder, run_block
 from carryon.recipes import RECIPES, load_recipe
 from carryon.runs import Run, find_run
+from carryon.tokenizers import make_tokenizer
 from carryon.training import Exam, Interrupted, load_model, train
-from carryon.training.feeds import StreamFeed
+from carryon.training.feeds import StreamFeed, make_feed
 from carryon.training.optimizer import AdamW
 from carryon.training.progress import Progress
 from carryon.training.stepper import Stepper, block_in, lr_at
@@ -606,6 +607,21 @@ def test_running_out_of_memory_says_what_to_lower(tmp_path, setting, says):
     assert done.stderr.splitlines()[-1].startswith("carryon: ")
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("endless", [False, True])
+def test_windows_may_be_shorter_than_the_context(endless):
+    config = tiny(train__window=24, train__endless=endless)
+    feed = make_feed(config, [make_dataset(config.data)], make_tokenizer("ascii"), Team(torch.device("cpu")))
+    inputs, targets, _ = feed.batch(0)
+    assert inputs.shape == targets.shape == (8, 24)
+    assert (inputs[:, 1:] == targets[:, :-1]).all()
+    assert feed.tokens_per_step == 8 * 24
+    assert tiny().window == 32
+    with pytest.raises(BadConfig, match=r"window 33 is longer than model\.context 32"):
+        tiny(train__window=33)
+    with pytest.raises(BadConfig, match=r"window needs train\.packing stream"):
+        tiny(train__window=24, train__packing="rows")
 
 
 def test_large_ids_lie_on_the_device_as_a_kind_every_device_can_pick_from():

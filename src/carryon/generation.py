@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .data import make_rows
 from .devices import free_bytes, is_out_of_memory
@@ -33,6 +34,8 @@ those, and how many tokens the rows have in common."""
 _LOOK_EVERY = 16
 """Steps between looks at which rows are done: a look waits for the device, a step does not."""
 _STEPS_WORTH_RECORDING = 4
+_ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+"""All but cuDNN's, which is planned anew for every shape: two seconds for those of all three-digit sums."""
 _CACHE_BYTES = {"mps": 2**30, "cpu": 2**28}
 _ROWS_AT_ONCE = {"mps": 4_096, "cpu": 1_024}
 
@@ -260,7 +263,7 @@ class Completer:
     def _record(self, page: "_Page", seen: int) -> torch.cuda.CUDAGraph | None:
         """A step that reads up to so many tokens of each row, whatever it finds there."""
         graph = torch.cuda.CUDAGraph()
-        side = torch.cuda.Stream(self.device)
+        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream(self.device))
         try:
             with torch.cuda.stream(side):
@@ -316,7 +319,7 @@ class Completer:
         self.model.eval()
         low = self.precision != torch.float32
         try:
-            with torch.autocast(self.device.type, dtype=self.precision) if low else nullcontext():
+            with sdpa_kernel(_ATTENTION), torch.autocast(self.device.type, self.precision) if low else nullcontext():
                 yield
         finally:
             self.model.train(was_training)
