@@ -1,12 +1,12 @@
 """Models that others are fine-tuned from: one vocabulary, one context length, so that weights fit every child.
 
 Plain and reverse read 256 windows of 256 tokens a step, as the authors' do, scratchpads 16 of 1,024 (the authors'
-detailed ones five times as many); in tier fast all read 16,384 tokens.
+detailed ones five times as many); in tier fast all read 16,384 tokens, plain and reverse from five digits on 32,768.
 """
 
 from ..config import DataConfig, RunConfig
 from .base import Tier
-from .protocols import is_scratchpad, make_run
+from .protocols import FAST_LONG_NUMBERS_BATCH, is_scratchpad, make_run
 
 CONTEXT = 1024
 PARENT_EXAMPLES = {"plain": 10_000, "reverse": 10_000, "simplified_scratchpad": 5_000, "detailed_scratchpad": 2_000}
@@ -25,7 +25,7 @@ def parent(tier: Tier, format: str, digits: int = 3) -> RunConfig:
     if digits == 3:  # the usual models, made of the usual sums
         data = data.model_copy(update={"sampler": "balanced"})
     steps = 20_000 if is_scratchpad(data) else LONGER_STEPS[format].get(digits, 5_000)
-    return child_run(tier, data, steps, fast_steps=6_000)
+    return child_run(tier, data, steps, fast_steps=10_000 if digits >= 5 and not is_scratchpad(data) else 6_000)
 
 
 def up_to(format: str, digits: int, num_examples: int) -> DataConfig:
@@ -48,13 +48,14 @@ def child_run(tier: Tier, data: DataConfig, steps: int, lr: float = 1e-3, **more
     whose every digit is hard to get, need many windows.
     """
     short = not is_scratchpad(data)
+    fast_short = FAST_LONG_NUMBERS_BATCH if data.digits >= 5 else 64
     return make_run(
         tier,
         data,
         steps=steps,
         lr=lr,
         batch_size=256 if short else 16,
-        fast_batch=64 if short else 16,
+        fast_batch=fast_short if short else 16,
         context=CONTEXT,
         window=256 if short else None,
         warmup_steps=0,

@@ -19,7 +19,7 @@ from .bounds import NotEnough
 from .claims import Claim
 from .histories import curve
 from .measured import Measured
-from .protocols import BARE, addition, ask, few, make_run
+from .protocols import BARE, FAST_LONG_NUMBERS_BATCH, addition, ask, few, make_run
 from .showing import cell, paper_series
 
 PRINTED, EXAMPLE = "8465+3541", "1946+3598"
@@ -141,7 +141,7 @@ class LengthGeneralization(Experiment):
                 stop=False,
                 eval_every=1_000 if tier == "paper" else 500,
                 fast_steps=10_000,
-                fast_batch=None if name == "1 and 3 digits" else 128,
+                fast_batch=None if name == "1 and 3 digits" else FAST_LONG_NUMBERS_BATCH,
             )
             asked = [Question(config, {"length": length}) for length, config in zip(lengths, watched, strict=True)]
             asked += [

@@ -13,7 +13,7 @@ from .base import Case, Experiment, Question, Tier
 from .bounds import largest, ratio
 from .claims import INF, Claim
 from .measured import Measured
-from .protocols import BARE, FORMATS, ask, few, make_run
+from .protocols import BARE, FAST_LONG_NUMBERS_BATCH, FORMATS, ask, few, make_run
 from .showing import by_examples, cell, paper_series
 
 DIGITS = (5, 7, 10)
@@ -103,7 +103,8 @@ class LongerDigits(Experiment):
                         context=CONTEXT[format],
                         batch_size=80 if "detailed" in format else None,
                         accumulation=5 if "detailed" in format else 1,
-                        fast_steps=5_000 if "scratchpad" in format else 10_000,
+                        fast_steps=5_000,
+                        fast_batch=None if "scratchpad" in format else FAST_LONG_NUMBERS_BATCH,
                     )
                     settings = {"format": format, "digits": digits, "examples": size}
                     cases.append(Case(settings, run, [Question(ask(tier, BARE))]))
