@@ -1,10 +1,12 @@
 import copy
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from carryon import generation
 from carryon.config import ModelConfig
 from carryon.errors import BadConfig, UnknownCharacter
 from carryon.formats import Texts
@@ -78,37 +80,71 @@ def test_batch_size_and_order_change_nothing(model, batch_size, temperature):
     assert backwards[::-1] == whole
 
 
+class Recorder:
+    """There is no GPU to record on: what would be recorded is done each time."""
+
+    def __init__(self, fails=None):
+        self.fails, self.recorded, self.repeated, self.forgotten = fails, 0, 0, 0
+
+    def record(self, step):
+        if self.fails:
+            raise self.fails
+        self.recorded += 1
+
+        def replay():
+            self.repeated += 1
+            step()
+
+        return SimpleNamespace(replay=replay)
+
+    def forget(self):
+        self.forgotten += 1
+
+
 @pytest.mark.parametrize("temperature", [0.0, 0.8])
 @pytest.mark.parametrize("position", POSITIONS)
 def test_a_recorded_step_repeated_writes_what_single_steps_do(position, temperature, monkeypatch):
-    """There is no GPU to record on: what would be recorded, with its shapes as they were then, is done each time."""
     torch.manual_seed(2)
-    config = ModelConfig(layers=2, heads=2, width=16, context=60, position=position)
+    config = ModelConfig(layers=2, heads=2, width=16, context=120, position=position)
     made = Decoder(config, TOKENIZER.vocab_size).eval()
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.normal_(std=0.5)
+    recorder, record = Recorder(), Completer._record
 
-    recorded = []
-
-    def record(self, page, seen):
-        def places():
-            return [tensor.data_ptr() for tensor in (page.tokens_BS, page.written, page.cache.keys, page.cache.values)]
+    def record_in_place(self, page):
+        graph = record(self, page)
+        tensors = (page.tokens_BS, page.lengths_B, page.written, page.cache.keys, page.cache.values)
+        places = [tensor.data_ptr() for tensor in tensors]
 
         def replay():
-            assert places() == at_first  # a graph would go on writing there
-            self._step(page, seen)
+            now = (page.tokens_BS, page.lengths_B, page.written, page.cache.keys, page.cache.values)
+            assert [tensor.data_ptr() for tensor in now] == places  # a graph would go on writing there
+            graph.replay()
 
-        at_first = places()
-        recorded.append(seen)
         return SimpleNamespace(replay=replay)
 
-    single = Completer(made, TOKENIZER, ended, 45, temperature=temperature)
-    repeated = Completer(made, TOKENIZER, ended, 45, temperature=temperature)
+    single = Completer(made, TOKENIZER, lambda text: "$" in text, 100, temperature=temperature)
+    repeated = Completer(made, TOKENIZER, lambda text: "$" in text, 100, temperature=temperature)
     repeated._records = True
-    monkeypatch.setattr(Completer, "_record", record)
+    monkeypatch.setattr(generation, "_recorder", lambda device: recorder)
+    monkeypatch.setattr(Completer, "_record", record_in_place)
     assert repeated(PROMPTS) == single(PROMPTS)
-    assert 2 <= len(recorded) <= 3  # once between two looks, until all rows are finished
+    assert 2 <= recorder.recorded <= 8
+    assert recorder.repeated > 40
+
+
+@pytest.mark.parametrize("memory", [True, False])
+def test_where_nothing_can_be_recorded_writing_goes_on_without(model, memory, monkeypatch):
+    error = torch.OutOfMemoryError("CUDA out of memory") if memory else RuntimeError("operation not permitted")
+    recorder = Recorder(fails=error)
+    monkeypatch.setattr(generation, "_recorder", lambda device: recorder)
+    complete = Completer(model, TOKENIZER, ended, 40)
+    complete._records = True
+    with nullcontext() if memory else pytest.warns(UserWarning, match="operation not permitted"):
+        assert complete(PROMPTS) == Completer(model, TOKENIZER, ended, 40)(PROMPTS)
+    assert recorder.forgotten == memory
+    assert not complete._records
 
 
 @pytest.mark.parametrize("prefix", ["", "1+1=2\n"])

@@ -946,12 +946,13 @@ def test_the_card_tells_of_text_that_was_mixed_in(tmp_path, mixing, says, limit)
         "data": {"digits": 2, "num_examples": 300, "num_test": 20, "num_validation": 10},
         "text": {"corpus": "sample", "mixing": mixing, "held_out": 0.25},
         "model": {"layers": 1, "heads": 1, "width": 16, "context": 64},
-        "train": {"steps": 2, "batch_size": 4},
+        "train": {"steps": 2, "batch_size": 4, "window": 48},
     }
     with torch.enable_grad():
         run = train(load(RunConfig, settings), tmp_path / "runs", device="cpu")
     text = (export_huggingface(run, tmp_path / "out") / "README.md").read_text()
     assert says in text
+    assert "at most 64 tokens, prompt and completion together, and was trained on 48 at a time." in text
     assert limit in text
     assert ("nothing else" in text) == (mixing == "none")
     assert ("The last 25% of the text was held out" in text) == (mixing != "none")

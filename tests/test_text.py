@@ -426,6 +426,23 @@ def test_training_says_when_no_answer_fits_the_context(tmp_path):
     assert [line for line in said if "no answer can be right" in line]
 
 
+def test_text_is_read_in_windows_as_long_as_those_of_training(tmp_path):
+    said = []
+    display = Silent()
+    display.say = said.append
+    made = config()
+    model, train_as = made.model.model_copy(update={"context": 400}), {"window": 40, "steps": 4}
+    made = made.model_copy(update={"model": model, "train": made.train.model_copy(update=train_as)})
+    run = train(made, tmp_path, device="cpu", display=display)
+    assert [line for line in said if "train.window is 40: training never shows a whole one" in line]
+    model, tokenizer = load_model(run, "cpu")
+    answer = run.read_evaluation(EvaluationConfig(problems="text").hash)
+    held_out = tokenizer.encode(split_text(TextConfig(corpus=SAMPLE)).held_out)
+    assert answer["perplexity"] == pytest.approx(perplexity(model, held_out, 40), rel=1e-5)
+    assert answer["perplexity"] != pytest.approx(perplexity(model, held_out), rel=1e-5)
+    assert all(len(sample) == 39 for sample in answer["samples"])
+
+
 def test_the_command_line_asks_after_text(mixed):
     def run(*arguments):
         result = CliRunner().invoke(

@@ -11,7 +11,9 @@ Shapes: B rows, S tokens of a row, V vocabulary.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
+from warnings import warn
 
 import numpy as np
 import torch
@@ -34,6 +36,8 @@ those, and how many tokens the rows have in common."""
 _LOOK_EVERY = 16
 """Steps between looks at which rows are done: a look waits for the device, a step does not."""
 _STEPS_WORTH_RECORDING = 4
+_PLACES_AT_ONCE = 64
+"""A recorded step reads rows up to a multiple of this: the same serves for several looks."""
 _ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """All but cuDNN's, which is planned anew for every shape: two seconds for those of all three-digit sums."""
 _CACHE_BYTES = {"mps": 2**30, "cpu": 2**28}
@@ -78,8 +82,6 @@ class Completer:
         """Keep the texts to confirm on the device: asking the same again, as training does, costs the pass alone."""
         self._remembered: dict[tuple[int, str], tuple[Texts, list[Draft]]] = {}
         self._records = self.device.type == "cuda" and model.can_be_recorded
-        self._pool = torch.cuda.graph_pool_handle() if self._records else None
-        self._graph: torch.cuda.CUDAGraph | None = None
 
     @torch.no_grad()
     def __call__(self, prompts: Sequence[str]) -> list[str]:
@@ -166,7 +168,7 @@ class Completer:
             if len(prompts) == 1 or not is_out_of_memory(error):
                 raise
         if self.device.type == "cuda":
-            torch.cuda.empty_cache()
+            _recorder(self.device).forget()
         return None
 
     def _fit(self, ids: Any, prompt: str) -> Any:
@@ -239,14 +241,16 @@ class Completer:
     def _go_on(self, page: "_Page", steps: int, seen: int) -> None:
         """So many tokens more for every row, the longest of which has `seen` of them.
 
-        On CUDA a step is recorded once: a hundred small kernels take longer to launch than to run.
+        On CUDA a step is recorded and repeated: a hundred small kernels take longer to launch than to run.
         """
-        if self._records and steps >= _STEPS_WORTH_RECORDING and (graph := self._record(page, seen + steps - 1)):
-            for _ in range(steps):
-                graph.replay()
-            return
         for step in range(steps):
-            self._step(page, seen + step)
+            if page.graph is None or page.recorded < seen + step:
+                self._step(page, seen + step)  # before a recording, too: it loads what cannot be loaded meanwhile
+                if self._records and steps - step > _STEPS_WORTH_RECORDING:
+                    page.recorded = -(-(seen + steps) // _PLACES_AT_ONCE) * _PLACES_AT_ONCE
+                    page.graph = self._record(page)
+            else:
+                page.graph.replay()
 
     def _step(self, page: "_Page", seen: int) -> None:
         """Read each row's last token, and write the next."""
@@ -260,25 +264,17 @@ class Completer:
         page.tokens_BS.scatter_(1, at_B.unsqueeze(1), next_B.unsqueeze(1))
         page.written.add_(1)
 
-    def _record(self, page: "_Page", seen: int) -> torch.cuda.CUDAGraph | None:
-        """A step that reads up to so many tokens of each row, whatever it finds there."""
-        graph = torch.cuda.CUDAGraph()
-        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self.device))
+    def _record(self, page: "_Page") -> torch.cuda.CUDAGraph | None:
+        """A step that reads `page.recorded` tokens of each row, whatever it finds there; None: go on without."""
         try:
-            with torch.cuda.stream(side):
-                graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-                try:
-                    self._step(page, seen)
-                finally:
-                    graph.capture_end()
+            return _recorder(self.device).record(lambda: self._step(page, page.recorded))
         except RuntimeError as error:
-            if is_out_of_memory(error):
-                raise
-            self._records = False
-            return None
-        self._graph = graph  # its memory is the next one's, as long as there always is one
-        return graph
+            self._records, out_of_memory = False, is_out_of_memory(error)
+            if not out_of_memory:
+                warn(f"a step of writing could not be recorded ({error}): going on without", stacklevel=2)
+        if out_of_memory:
+            _recorder(self.device).forget()
+        return None
 
     def _written(self, tokens_BS: Tensor, first: list[int], count: int) -> list[str]:
         ids = tokens_BS.cpu().numpy()
@@ -336,6 +332,10 @@ class _Page:
     cache: Any
     written: Tensor = field(init=False)
     """How many tokens every row was given."""
+    graph: torch.cuda.CUDAGraph | None = None
+    """A recorded step, that reads …"""
+    recorded: int = 0
+    """… so many tokens of each row."""
 
     def __post_init__(self) -> None:
         self.written = torch.zeros((), dtype=torch.int64, device=self.tokens_BS.device)
@@ -349,6 +349,44 @@ class _Page:
         self.tokens_BS, self.lengths_B = self.tokens_BS[rows], self.lengths_B[rows]
         self.chances_BS = self.chances_BS[rows] if self.chances_BS is not None else None
         self.cache.keep(rows)
+        self.graph = None
+
+
+class _Recorder:
+    """Records CUDA graphs, one at a time, all in the same memory.
+
+    torch's own context manager would give all memory that is free back to the device first, every time.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._pool = torch.cuda.graph_pool_handle()
+        self._newest: torch.cuda.CUDAGraph | None = None
+
+    def record(self, step: Callable[[], None]) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        here = torch.cuda.current_stream(self._stream.device)
+        self._stream.wait_stream(here)
+        with torch.cuda.stream(self._stream):
+            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            try:
+                step()
+            finally:
+                graph.capture_end()
+        here.wait_stream(self._stream)
+        self._newest = graph  # the memory is the next one's, as long as there always is one
+        return graph
+
+    def forget(self) -> None:
+        """Give all memory back."""
+        self._newest, self._pool = None, torch.cuda.graph_pool_handle()
+        torch.cuda.empty_cache()
+
+
+@cache
+def _recorder(device: torch.device) -> _Recorder:
+    """One for all who write there: memory is kept by stream, and so are the libraries' workspaces."""
+    return _Recorder(device)
 
 
 @torch.no_grad()
@@ -381,9 +419,9 @@ def token_probabilities(
 
 
 @torch.no_grad()
-def perplexity(model: LanguageModel, tokens: Any, batch_size: int = 16) -> float:
-    """exp of the mean loss over a stream, read in windows of the model's context, none overlapping."""
-    context = min(model.context, len(tokens) - 1)
+def perplexity(model: LanguageModel, tokens: Any, window: int | None = None, batch_size: int = 16) -> float:
+    """exp of the mean loss over a stream, read in windows, none overlapping, as long as the model's context."""
+    context = min(window or model.context, len(tokens) - 1)
     if context < 1:
         raise BadConfig("perplexity needs at least two tokens")
     device = next(model.parameters()).device

@@ -3,7 +3,8 @@
 The paper (fig ft_formats): three-digit models of four formats, and untrained ones, fine-tuned on four digits in each
 of the four formats. The released code picks the best of four learning rates on the plotted test accuracy and halves
 the axis of some curves. Ours: one learning rate, validation accuracy along the way, every curve on its own axis; what
-was learnt is its mean along the way, since plain levels off below any level that others reach.
+was learnt is its mean along the way, since plain levels off below any level that others reach. Plain and reverse
+models come without places 257 to 1,024, which a scratchpad has to learn with everything else.
 """
 
 from collections.abc import Mapping

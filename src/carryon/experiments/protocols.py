@@ -75,7 +75,7 @@ def make_run(
         "eval_every": eval_every or (1_000 if scratchpad else 250),
     }
     if tier == "fast":
-        most = fast_batch or (FAST_BATCH if model["context"] <= 256 else FAST_LONG_BATCH)
+        most = fast_batch or (FAST_BATCH if (window or model["context"]) <= 256 else FAST_LONG_BATCH)
         train["batch_size"] = min(train["batch_size"], most)
         train["accumulation"] = 1
         train["steps"] = min(train["steps"], fast_steps or (FAST_SCRATCHPAD_STEPS if scratchpad else FAST_STEPS))

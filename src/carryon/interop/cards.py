@@ -288,8 +288,8 @@ def _row(label: str, right: int, count: int) -> str:
 def _tuned_limits(config: RunConfig, stops: list[str], ends: list[str], compared: Compared) -> str:
     points = [
         "What it knew before it may have forgotten: nothing but the above was asked of it.",
-        f"It was trained with at most {config.model.context} tokens, prompt and completion together, and `generate` "
-        "stops there.",
+        f"It was trained with at most {config.window} tokens, prompt and completion together; `generate` stops at "
+        f"{config.model.context}.",
         "Its tokenizer reads as it was trained: nothing is put in front of a text, neither a mark such as `<s>` nor a "
         "space, whatever the base model's own does.",
         f"Opened by transformers, in float32, it gave {compared.tokens:,} tokens the logits that carryon gives them: "
@@ -317,7 +317,8 @@ def _limits(config: RunConfig, stops: list[str], padding: str | None, compared: 
         known += " and nothing else: a prompt in any other form gives nonsense."
     points = [
         known,
-        f"It reads and writes at most {config.model.context} tokens, prompt and completion together.",
+        f"It reads and writes at most {config.model.context} tokens, prompt and completion together"
+        + (f", and was trained on {config.window} at a time." if config.train.window else "."),
         f"Opened by transformers, in float32, it gave {compared.tokens:,} tokens the logits that carryon gives them: "
         f"the largest difference is {compared.difference:.1e}.",
     ]

@@ -57,9 +57,10 @@ class Exam:
         sheets = make_sheets(self.problems, self._format)
         self._sheets = list(sheets) if again else sheets
         samples = [self._format.write(problem) for problem in islice(self.problems, 500)]
-        least = min((len(tokenizer.encode(example.text)) for example in samples), default=0)
-        self.too_long = least if least > model.context else None
-        """Tokens of the shortest question with its answer, where not even that fits the model's context."""
+        self.shortest = min((len(tokenizer.encode(example.text)) for example in samples), default=0)
+        """Tokens of the shortest question with its answer."""
+        self.too_long = self.shortest if self.shortest > model.context else None
+        """The same, where not even that fits the model's context."""
         if question.data is None and not question.listed:
             samples += [self._format.write(problem) for problem in self._part.problems("test")[:500]]
         longest = max((len(tokenizer.encode(example.completion)) for example in samples), default=8)
@@ -141,7 +142,7 @@ def make_exam(
         return Exam(question, parts, model, tokenizer, precision, run=run, again=again)
     if run.text is None:
         raise Unsupported("the model was trained without text: there is none to read")
-    return Reading(question, run.text, model, tokenizer, precision)
+    return Reading(question, run, model, tokenizer, precision)
 
 
 def read_questions(text: TextConfig | None) -> set[str]:

@@ -76,10 +76,15 @@ def train(
                 run.forget_metrics_from(progress.step)
                 if in_text := count_tests_in_text(config, parts):
                     display.say(f"{in_text:,} test problems occur in the text: they are not unseen")
-                if watch.too_long:
+                if watch.shortest > model.context:
                     display.say(
-                        f"a problem with its answer takes {watch.too_long:,} tokens or more, model.context is "
+                        f"a problem with its answer takes {watch.shortest:,} tokens or more, model.context is "
                         f"{model.context:,}: no answer can be right"
+                    )
+                elif watch.shortest > config.window:
+                    display.say(
+                        f"a problem with its answer takes {watch.shortest:,} tokens or more, train.window is "
+                        f"{config.window:,}: training never shows a whole one"
                     )
 
             while True:

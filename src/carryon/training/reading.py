@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ..config import EvaluationConfig, TextConfig
+from ..config import EvaluationConfig, RunConfig
 from ..data import split_text
 from ..evaluation import Report
 from ..generation import Completer, perplexity
@@ -23,17 +23,18 @@ class Reading:
     def __init__(
         self,
         question: EvaluationConfig,
-        text: TextConfig,
+        run: RunConfig,
         model: LanguageModel,
         tokenizer: Tokenizer,
         precision: torch.dtype = torch.float32,
     ) -> None:
-        self._model, self._tokens = model, tokenizer.encode(split_text(text).held_out)
+        assert run.text is not None
+        self._model, self._tokens, self._window = model, tokenizer.encode(split_text(run.text).held_out), run.window
         self._write = Completer(
             model,
             tokenizer,
             lambda written: False,
-            min(self._LENGTH, model.context - 1),
+            min(self._LENGTH, run.window - 1),
             temperature=question.temperature or 0.8,
             top_k=question.top_k,
             seed=question.seed,
@@ -43,7 +44,7 @@ class Reading:
     def ask_briefly(self) -> dict[str, Any]:
         """Perplexity a token."""
         with self._write.evaluating():
-            return {"perplexity": perplexity(self._model, self._tokens), "tokens": len(self._tokens)}
+            return {"perplexity": perplexity(self._model, self._tokens, self._window), "tokens": len(self._tokens)}
 
     def ask(self, *, tick: Callable[[int], None] | None = None) -> tuple[dict[str, Any], Report | None]:
         """Perplexity, and some of its own writing."""

@@ -39,9 +39,9 @@ class Watch:
         self._exams = {question.column: exam(question) for question in config.watch}
 
     @property
-    def too_long(self) -> int | None:
-        """Tokens of the shortest problem with its answer, where not even that fits the model's context."""
-        return next((exam.too_long for exam in self._validation if isinstance(exam, Exam) and exam.too_long), None)
+    def shortest(self) -> int:
+        """Tokens of the shortest problem with its answer, of the data set where that is longest."""
+        return max((exam.shortest for exam in self._validation if isinstance(exam, Exam)), default=0)
 
     def look(self, progress: Progress, stepper: Stepper) -> dict[str, Any]:
         row: dict[str, Any] = {"step": progress.step, "seconds": round(progress.seconds, 3)}
