@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from carryon import generation
 from carryon.config import ModelConfig
 from carryon.errors import BadConfig, UnknownCharacter
 from carryon.formats import Texts
-from carryon.generation import Completer, perplexity, token_probabilities
+from carryon.generation import Completer, perplexity, token_probabilities, writing
+from carryon.generation.recording import Recorder
 from carryon.model import Decoder, LanguageModel
 from carryon.positions import POSITIONS, Learned
 from carryon.tokenizers import Characters
@@ -80,22 +80,31 @@ def test_batch_size_and_order_change_nothing(model, batch_size, temperature):
     assert backwards[::-1] == whole
 
 
-class Recorder:
-    """There is no GPU to record on: what would be recorded is done each time."""
+class Repeating(Recorder):
+    """There is no GPU to record on: what would be recorded is done each time, or the recording fails."""
 
-    def __init__(self, fails=None):
-        self.fails, self.recorded, self.repeated, self.forgotten = fails, 0, 0, 0
+    def __init__(self, error=None):
+        self._works, self.error = True, error
+        self.recorded = self.repeated = self.forgotten = 0
 
-    def record(self, step):
-        if self.fails:
-            raise self.fails
+    def _record(self, step):
+        if self.error:
+            raise self.error
+        (page,) = (cell.cell_contents for cell in step.__closure__)
+        places = self.places(page)
         self.recorded += 1
 
         def replay():
+            assert self.places(page) == places  # a graph would go on writing there
             self.repeated += 1
             step()
 
         return SimpleNamespace(replay=replay)
+
+    @staticmethod
+    def places(page):
+        tensors = (page._tokens_BS, page._lengths_B, page._step, page._cache.keys, page._cache.values)
+        return [tensor.data_ptr() for tensor in tensors]
 
     def forget(self):
         self.forgotten += 1
@@ -110,26 +119,11 @@ def test_a_recorded_step_repeated_writes_what_single_steps_do(position, temperat
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.normal_(std=0.5)
-    recorder, record = Recorder(), Completer._record
-
-    def record_in_place(self, page):
-        graph = record(self, page)
-        tensors = (page.tokens_BS, page.lengths_B, page.written, page.cache.keys, page.cache.values)
-        places = [tensor.data_ptr() for tensor in tensors]
-
-        def replay():
-            now = (page.tokens_BS, page.lengths_B, page.written, page.cache.keys, page.cache.values)
-            assert [tensor.data_ptr() for tensor in now] == places  # a graph would go on writing there
-            graph.replay()
-
-        return SimpleNamespace(replay=replay)
-
-    single = Completer(made, TOKENIZER, lambda text: "$" in text, 100, temperature=temperature)
-    repeated = Completer(made, TOKENIZER, lambda text: "$" in text, 100, temperature=temperature)
-    repeated._records = True
-    monkeypatch.setattr(generation, "_recorder", lambda device: recorder)
-    monkeypatch.setattr(Completer, "_record", record_in_place)
-    assert repeated(PROMPTS) == single(PROMPTS)
+    complete = Completer(made, TOKENIZER, lambda text: "$" in text, 100, temperature=temperature)
+    expected = complete(PROMPTS)
+    recorder = Repeating()
+    monkeypatch.setattr(writing, "recorder_on", lambda device: recorder)
+    assert complete(PROMPTS) == expected
     assert 2 <= recorder.recorded <= 8
     assert recorder.repeated > 40
 
@@ -137,14 +131,15 @@ def test_a_recorded_step_repeated_writes_what_single_steps_do(position, temperat
 @pytest.mark.parametrize("memory", [True, False])
 def test_where_nothing_can_be_recorded_writing_goes_on_without(model, memory, monkeypatch):
     error = torch.OutOfMemoryError("CUDA out of memory") if memory else RuntimeError("operation not permitted")
-    recorder = Recorder(fails=error)
-    monkeypatch.setattr(generation, "_recorder", lambda device: recorder)
+    recorder = Repeating(error)
     complete = Completer(model, TOKENIZER, ended, 40)
-    complete._records = True
+    expected = complete(PROMPTS)
+    monkeypatch.setattr(writing, "recorder_on", lambda device: recorder)
     with nullcontext() if memory else pytest.warns(UserWarning, match="operation not permitted"):
-        assert complete(PROMPTS) == Completer(model, TOKENIZER, ended, 40)(PROMPTS)
+        assert complete(PROMPTS) == expected
     assert recorder.forgotten == memory
-    assert not complete._records
+    # For want of memory another batch may try again; what failed otherwise is left alone.
+    assert recorder._works == memory
 
 
 @pytest.mark.parametrize("prefix", ["", "1+1=2\n"])
