@@ -189,7 +189,10 @@ class RunConfig(Config):
     @model_validator(mode="after")
     def _windows_fit(self) -> Self:
         if self.window > self.model.context:
-            raise ValueError(f"train.window {self.train.window} is longer than model.context {self.model.context}")
+            raise ValueError(
+                f"train.window {self.window} is longer than model.context {self.model.context}: choose 2 to "
+                f"{self.model.context}, or raise model.context"
+            )
         return self
 
     @model_validator(mode="after")

@@ -6,14 +6,12 @@ detailed ones five times as many); in tier fast all read 16,384 tokens, plain an
 
 from ..config import DataConfig, RunConfig
 from .base import Tier
-from .protocols import FAST_LONG_NUMBERS_BATCH, is_scratchpad, make_run
+from .protocols import FAST_LONG_NUMBERS_BATCH, LONGER_STEPS, is_scratchpad, make_run
 
 CONTEXT = 1024
 PARENT_EXAMPLES = {"plain": 10_000, "reverse": 10_000, "simplified_scratchpad": 5_000, "detailed_scratchpad": 2_000}
 PLAIN_EXAMPLES = {5: 100_000, 7: 200_000}
 """What plain needs for so many digits, as the authors gave it."""
-LONGER_STEPS = {"plain": {5: 10_000, 7: 20_000}, "reverse": {5: 10_000}}
-"""Where the authors took more steps than the usual 5,000, scratchpads 20,000."""
 
 
 def parent(tier: Tier, format: str, digits: int = 3) -> RunConfig:

@@ -13,7 +13,7 @@ from .base import Case, Experiment, Question, Tier
 from .bounds import largest, ratio
 from .claims import INF, Claim
 from .measured import Measured
-from .protocols import BARE, FAST_LONG_NUMBERS_BATCH, FORMATS, ask, few, make_run
+from .protocols import BARE, FAST_LONG_NUMBERS_BATCH, FORMATS, LONGER_STEPS, ask, few, make_run
 from .showing import by_examples, cell, paper_series
 
 DIGITS = (5, 7, 10)
@@ -31,12 +31,6 @@ FAST_SIZES = {
 }
 """The same at every length: a gap in one grid would pass for a difference."""
 CONTEXT = {"plain": 256, "reverse": 256, "simplified_scratchpad": 1024, "detailed_scratchpad": 2048}
-STEPS = {
-    "plain": {5: 10_000, 7: 20_000, 10: 25_000},
-    "reverse": {5: 10_000, 7: 5_000, 10: 5_000},
-    "simplified_scratchpad": {5: 25_000, 7: 30_000, 10: 35_000},
-    "detailed_scratchpad": {5: 30_000, 7: 50_000, 10: 40_000},
-}
 
 
 def longer(format: str, digits: int, size: int) -> DataConfig:
@@ -98,7 +92,7 @@ class LongerDigits(Experiment):
                     run = make_run(
                         tier,
                         longer(format, digits, size),
-                        steps=STEPS[format][digits],
+                        steps=LONGER_STEPS[format][digits],
                         lr=5e-4 if format == "reverse" else 1e-3,
                         context=CONTEXT[format],
                         batch_size=80 if "detailed" in format else None,

@@ -2,7 +2,7 @@
 
 paper   6 layers, width 384; plain and reverse 256 x 256 tokens a step, 5,000 steps; scratchpads 16 x 1,024
 fast    the same model and data, and a stop once validation is right; plain and reverse 32 x 256 tokens a step, 3,000
-        steps, scratchpads 16 x 1,024, 5,000
+        steps, scratchpads 16 x 1,024, 5,000; more where that was seen to be too little
 smoke   a tiny model for a handful of steps: does every run run?
 """
 
@@ -28,6 +28,14 @@ FORMATS = ("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad")
 NANOGPT = {"layers": 6, "heads": 6, "width": 384}
 GPT2 = {"layers": 12, "heads": 12, "width": 768}
 """Their sizes; GPT-2's is the smallest of that name."""
+
+LONGER_STEPS = {
+    "plain": {5: 10_000, 7: 20_000, 10: 25_000},
+    "reverse": {5: 10_000, 7: 5_000, 10: 5_000},
+    "simplified_scratchpad": {5: 25_000, 7: 30_000, 10: 35_000},
+    "detailed_scratchpad": {5: 30_000, 7: 50_000, 10: 40_000},
+}
+"""What the authors gave more digits than three."""
 
 FAST_BATCH, FAST_STEPS = 32, 3_000
 FAST_LONG_BATCH, FAST_SCRATCHPAD_STEPS = 16, 5_000

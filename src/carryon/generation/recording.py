@@ -1,4 +1,4 @@
-"""CUDA graphs of what is done many times over: a hundred small kernels take longer to launch than to run."""
+"""CUDA graphs of what is done many times over: small kernels take longer to launch than to run."""
 
 from collections.abc import Callable
 from functools import cache
