@@ -229,9 +229,9 @@ def trials(revealed, n=500, trials=400):
     )
 
 
-def test_what_would_be_too_late_beside_others_waits_until_it_has_the_device_alone(tmp_path):
+def test_what_would_be_too_late_beside_another_waits_until_that_is_done(tmp_path):
     quick, long, hopeless = (trials(number, n=20, trials=2) for number in (50, 60, 70))
-    seconds = {quick.key: 0.0, long.key: 40.0, hopeless.key: 100.0}
+    seconds = {quick.key: 30.0, long.key: 40.0, hopeless.key: 100.0}
     outcomes = {}
     left = run_local(
         [quick, long, hopeless],
@@ -246,6 +246,26 @@ def test_what_would_be_too_late_beside_others_waits_until_it_has_the_device_alon
     assert left == [hopeless]
     assert list(outcomes) == [quick.key, long.key]
     assert not any(outcome.error for outcome in outcomes.values())
+
+
+def test_a_run_that_would_make_those_beside_it_late_waits(tmp_path):
+    one, other, small = (trials(number, n=20, trials=2) for number in (50, 60, 70))
+    seconds = {one.key: 400.0, other.key: 400.0, small.key: 300.0}
+    events = []
+    left = run_local(
+        [one, other, small],
+        tmp_path,
+        lambda task, outcome: events.append("told"),
+        jobs=3,
+        sharing=True,
+        device="cpu",
+        deadline=time.time() + 1_000,
+        estimate=lambda task: seconds[task.key],
+        started=lambda task: events.append(task.key),
+    )
+    assert events[:3] == [one.key, other.key, "told"]
+    assert small.key in events[3:]
+    assert not left
 
 
 def test_a_worker_that_dies_takes_only_its_own_task_with_it(tmp_path):

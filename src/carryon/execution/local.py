@@ -57,8 +57,8 @@ def run_local(
                 remaining = deadline - time.time() if deadline is not None else math.inf
                 alone = estimate(task)
                 too_late = alone > remaining
-                if sharing and not too_late and (len(pool.busy) + 1) * alone > remaining:
-                    continue  # it may have the time once fewer share it
+                if sharing and not too_late and pool.owed(estimate) + alone > remaining:
+                    continue  # it would take the time from those that run; one of them may be done early
                 waiting.remove(task)
                 if task.parent in failed:
                     failed.add(task.key)
@@ -129,6 +129,11 @@ class _Pool:
         for worker in self.busy:
             self._parts[worker] += (now - self._counted) / len(self.busy)
         self._counted = now
+
+    def owed(self, estimate: Callable[[Task], float]) -> float:
+        """Seconds that those busy still need if they share one device."""
+        self._count()
+        return sum(max(0.0, estimate(task) - self._parts[worker]) for worker, (task, _) in self.busy.items())
 
     def wait(self) -> list[tuple[Task, Outcome, float]]:
         """The outcomes of one or more workers, and which part of its time each had; none if nobody works."""
