@@ -251,7 +251,7 @@ WORLDS = {
     },
     "longer_digits": {
         "plain needs ever more": (
-            lambda s, v: reaches(80, 20_000 * (v if s["digits"] == 10 else 1), s["examples"]),
+            lambda s, v: reaches(80, 30_000 * (v if s["digits"] == 10 else 1), s["examples"]),
             (1.6, 1.4, 1.0),
         ),
         "reverse does not": (
