@@ -83,7 +83,10 @@ def _lines(axes: Any, figure: Figure) -> None:
         if not theirs and any(point.low is not None and point.low != point.high for point in points):
             low = [point.y if point.low is None else point.low for point in points]
             high = [point.y if point.high is None else point.high for point in points]
-            axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+            if len(points) > 1:
+                axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+            else:  # a band would have no width
+                axes.vlines(x, low, high, color=colour, alpha=0.5, linewidth=1.7)
     if figure.log_x:
         axes.set_xscale("log")
         _plain_ticks(axes, figure)
