@@ -49,15 +49,16 @@ def run_local(
     left: dict[str, Task] = {}
     try:
         while waiting or pool.busy:
+            remaining = deadline - time.time() if deadline is not None else math.inf
+            owed = pool.owed(estimate) if sharing else 0.0
             for task in list(waiting):
                 if len(pool.busy) >= jobs:
                     break
                 if task.parent in keys and task.parent not in done | failed | left.keys():
                     continue
-                remaining = deadline - time.time() if deadline is not None else math.inf
                 alone = estimate(task)
                 too_late = alone > remaining
-                if sharing and not too_late and pool.owed(estimate) + alone > remaining:
+                if not too_late and owed + alone > remaining:
                     continue  # it would take the time from those that run; one of them may be done early
                 waiting.remove(task)
                 if task.parent in failed:
@@ -68,6 +69,7 @@ def run_local(
                 else:
                     started(task)
                     pool.give(task)
+                    owed += alone if sharing else 0.0
             for task, outcome, part in pool.wait():
                 if sharing and isinstance(task.run, RunConfig):
                     outcome = replace(outcome, seconds=round(outcome.seconds * part, 3))

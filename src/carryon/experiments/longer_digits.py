@@ -31,13 +31,13 @@ FAST_SIZES = {
     "detailed_scratchpad": (1_000, 2_000, 5_000),
 }
 """The same at every length: a gap in one grid would pass for a difference."""
-FAST_STEPS = {
+FAST_LONGER_STEPS = {
     "plain": {5: 5_000, 7: 7_500, 10: 10_000},
     "reverse": {5: 5_000, 7: 5_000, 10: 5_000},
     "simplified_scratchpad": {5: 10_000, 7: 15_000, 10: 20_000},
     "detailed_scratchpad": {5: 10_000, 7: 15_000, 10: 15_000},
 }
-FAST_BATCH = {"plain": 256, "reverse": 256, "simplified_scratchpad": 16, "detailed_scratchpad": 8}
+FAST_WINDOWS = {"plain": 256, "reverse": 256, "simplified_scratchpad": 16, "detailed_scratchpad": 8}
 CONTEXT = {"plain": 256, "reverse": 256, "simplified_scratchpad": 1024, "detailed_scratchpad": 2048}
 
 
@@ -105,8 +105,8 @@ class LongerDigits(Experiment):
                         context=CONTEXT[format],
                         batch_size=80 if "detailed" in format else None,
                         accumulation=5 if "detailed" in format else 1,
-                        fast_steps=FAST_STEPS[format][digits],
-                        fast_batch=FAST_BATCH[format],
+                        fast_steps=FAST_LONGER_STEPS[format][digits],
+                        fast_batch=FAST_WINDOWS[format],
                     )
                     settings = {"format": format, "digits": digits, "examples": size}
                     cases.append(Case(settings, run, [Question(ask(tier, BARE))]))

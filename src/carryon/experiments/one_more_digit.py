@@ -25,7 +25,7 @@ SIZES = {
 
 
 def steps_up(tier: str) -> tuple[tuple[int, int], ...]:
-    """Tier fast leaves out models of seven digits: it would have to train them as long as the paper did."""
+    """Tier fast leaves out models of seven digits, which its training may be too short for."""
     return STEPS_UP if tier != "fast" else STEPS_UP[:3]
 
 
