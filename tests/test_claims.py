@@ -893,6 +893,16 @@ def test_examples_with_all_digits_are_counted_as_drawn():
         assert 0 <= drawn - with_all_digits(size, digits) <= digits
 
 
+def test_models_that_change_format_know_every_place_as_the_papers_do():
+    steps = {}
+    for case in EXPERIMENTS["format_switch"].cases("paper"):
+        for parent in case.parents:
+            assert parent.window == parent.model.context >= case.run.window, case.settings
+            assert parent.train.batch_size == 16
+            steps[parent.data.format.name] = parent.train.steps
+    assert (steps["plain"], steps["reverse"]) == (20_000, 10_000)
+
+
 # --- reports ------------------------------------------------------------------------------------------------------
 
 

@@ -76,7 +76,9 @@ class LengthGeneralization(Experiment):
     paper = ("fig:length_generalization", "fig:length_generalization_examples")
     finding = (
         "The paper's steps have 128 rows, these have 32: three digits are learnt later, and one-digit sums, of which "
-        "there are a hundred, by one seed of three."
+        "there are a hundred, by one seed of three. Seven digits, with the paper's rows, come after 6,000, 4,000 and "
+        "5,500 steps (half right; seeds 0 to 2), in the paper's one run after 2,750; why is not known. All end at "
+        "99.9 % or more."
     )
     claims = (
         Claim(

@@ -24,8 +24,8 @@ class NoisyPrefix(Experiment):
     paper = ("tab:noise_output",)
     finding = (
         "Random digits throw plain off less than in the paper, where it is trained for 13 times as long. Trained like "
-        "that (tier paper, seed 0), it has 50.65 % of the third digits right, and 62.61 % within one; the paper has "
-        "49.88 and 61.55."
+        "that (tier paper, seeds 0 and 1), it has 50.07 % of the third digits right, and 62.04 % within one; the paper "
+        "has 49.88 and 61.55."
     )
     claims = (
         Claim(
