@@ -793,6 +793,34 @@ def test_a_curve_without_its_beginning_crosses_nowhere():
     assert claim.decide(enough(beginning, "sample_efficiency")).decision == "holds"  # what comes after changes nothing
 
 
+@pytest.mark.parametrize("turn", [500, 3_500, 4_500, 7_500])
+def test_where_a_curve_turns_is_found_by_halves(turn):
+    """Of seven sizes three are run, and they say what all seven do."""
+    claim = Claim("name", "Says.", lambda m: m.crossing(50), "examples", (0, 1_000), (1_000, INF), "more")
+    sizes = [{"examples": 1_000 * size} for size in range(1, 8)]
+    (line, *_) = results("wrapping", lambda s: 0)
+    lines = [replace(line, settings=s, metrics={"accuracy": 0.5 + (s["examples"] - turn) / 20_000}) for s in sizes]
+    there = []
+    while asked := needs(claim, Measured(there, planned=sizes)):
+        assert claim.decide(Measured(there, planned=sizes)).decision == "not enough runs"
+        there += [line for line in lines if line.settings == asked[0]]
+    assert len(there) == 3
+    measured = claim.measure(Measured(there, planned=sizes))
+    assert measured == claim.measure(Measured(lines, planned=sizes))
+    assert type(measured) is {500: AtMost, 7_500: AtLeast}.get(turn, float)
+
+
+def test_of_two_curves_both_middles_come_first():
+    def either(measured):
+        return ratio(*(measured.crossing(50, format=format) for format in ("plain", "reverse")))
+
+    planned = [{"format": format, "examples": size} for format in ("plain", "reverse") for size in (1, 2, 3)]
+    claim = Claim("name", "Says.", either, "examples", (0, 2), (2, 5), "more")
+    asked = needs(claim, Measured([], planned=planned))
+    assert [one["examples"] for one in asked] == [2, 2, 1, 3, 1, 3]
+    assert [one["format"] for one in asked[:2]] == ["plain", "reverse"]
+
+
 def test_sampled_answers_are_not_averaged_with_greedy_ones():
     (line, *_) = results("wrapping", lambda s: 80)
     sampled = replace(line, settings={**line.settings, "decoding": "sampled at 0.8"}, metrics={"accuracy": 0.2})

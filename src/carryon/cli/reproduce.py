@@ -53,6 +53,7 @@ def reproduce(
     """Run what is missing of the paper's figures and tables. Safe to kill; the same command goes on.
 
     What claims wait for is run first, the claims that cost least before the others.
+    Where a curve reaches a level is sought by halves.
 
     Example: carryon reproduce plain_vs_reverse --tier fast --budget 25m
     """

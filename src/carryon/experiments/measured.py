@@ -110,19 +110,36 @@ class Measured:
     def crossing(self, level: float, x: str = "examples", metric: Metric = accuracy, /, **settings: Any) -> float:
         """The smallest `x` at which the mean reaches a level, on straight lines between points.
 
-        Outside of what was tried, a bound. NotEnough where an `x` up to there was not measured: a curve that lacks its
-        beginning crosses nowhere.
+        Outside of what was tried, a bound. NotEnough where the point before it was not measured: a curve that lacks its
+        beginning crosses nowhere. A point below the level speaks for those before it.
         """
-        values = self.values_planned(x, **settings)
-        if not values:
+        for value in self.gap(level, x, metric, **settings):
+            self.mean(metric, **{**settings, x: value})
+        points = [(value, y) for value, y in self._points(x, metric, settings) if y is not None]
+        if not points:
             raise NotEnough(_words(settings))
         before: tuple[float, float] | None = None
-        for value in values:
-            y = self.mean(metric, **{**settings, x: value})
+        for value, y in points:
             if y >= level:
                 return AtMost(value) if before is None else _where(before, (value, y), level)
             before = value, y
-        return AtLeast(values[-1])
+        return AtLeast(points[-1][0])
+
+    def gap(self, level: float, x: str = "examples", metric: Metric = accuracy, /, **settings: Any) -> list[Any]:
+        """Values of `x` to be measured before it is known where a curve reaches a level, and nothing beside them."""
+        points = self._points(x, metric, settings)
+        end = next((at for at, (_, y) in enumerate(points) if y is not None and y >= level), len(points))
+        start = max((at + 1 for at, (_, y) in enumerate(points[:end]) if y is not None), default=0)
+        return [value for value, _ in points[start:end]]
+
+    def _points(self, x: str, metric: Metric, settings: Settings) -> list[tuple[Any, float | None]]:
+        """The mean at each value of `x` there will be; None: too few seeds."""
+        values = self.values_planned(x, **settings)
+        stats = [self.stat(metric, **{**settings, x: value}) for value in values]
+        return [
+            (value, stat.mean if stat is not None and stat.seeds >= self.min_seeds else None)
+            for value, stat in zip(values, stats, strict=True)
+        ]
 
 
 def matches(given: Settings, wanted: Settings) -> bool:

@@ -1,5 +1,6 @@
 """Which results a claim still waits for."""
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,29 +18,44 @@ class _Asking(Measured):
 
     def __init__(self, measured: Measured) -> None:
         super().__init__(measured.lines, measured.tier, measured.min_seeds, measured.planned)
-        self.missing: list[Settings] = []
+        self._measured = measured
+        self._missing: list[tuple[int, Settings]] = []
+
+    @property
+    def missing(self) -> list[Settings]:
+        """What is surely needed before what may turn out not to be."""
+        return [settings for _, settings in sorted(self._missing, key=lambda pair: pair[0])]
 
     def of(self, **settings: Any) -> list[Line]:
         lines = super().of(**settings)
         if len({line.seed for line in lines}) < self.min_seeds:
-            self.missing.append(settings)
+            self._missing.append((0, settings))
         return lines
 
     def lacking(self, what: str) -> float:
         return _GUESS
 
     def crossing(self, level: float, x: str = "examples", metric: Metric = accuracy, /, **settings: Any) -> float:
-        """All of a curve from its first gap on, since nobody knows where it will reach the level."""
-        before = len(self.missing)
-        for value in self.values_planned(x, **settings):
-            y = self.mean(metric, **{**settings, x: value})
-            if y >= level and len(self.missing) == before:
-                break
-        return _GUESS if len(self.missing) > before else super().crossing(level, x, metric, **settings)
+        """All of a curve where it may reach the level, the middle first: it makes half of the rest unnecessary."""
+        gap = self._measured.gap(level, x, metric, **settings)
+        self._missing += ((depth, {**settings, x: value}) for depth, value in _halving(gap))
+        return _GUESS if gap else self._measured.crossing(level, x, metric, **settings)
+
+
+def _halving(values: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    """The middle, the middles of the two halves, and so on, each with how many come before it on its way."""
+    parts, depth = [values] if values else [], 0
+    while parts:
+        middles = [(part, len(part) // 2) for part in parts]
+        yield from ((depth, part[middle]) for part, middle in middles)
+        parts = [half for part, middle in middles for half in (part[:middle], part[middle + 1 :]) if half]
+        depth += 1
 
 
 def needs(claim: Claim, measured: Measured) -> list[Settings]:
-    """Settings of lines that are missing, as they are asked for. Once these are there, a rule may ask for more."""
+    """Settings of lines that are missing, in the order to get them. With some of them there, others may not be needed,
+    or a rule may ask for more.
+    """
     asking = _Asking(measured)
     with suppress(NotEnough):
         claim.measure(asking)
