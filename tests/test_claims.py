@@ -810,6 +810,15 @@ def test_where_a_curve_turns_is_found_by_halves(turn):
     assert type(measured) is {500: AtMost, 7_500: AtLeast}.get(turn, float)
 
 
+def test_one_seed_tells_the_others_where_to_look():
+    claim = Claim("name", "Says.", lambda m: m.crossing(50), "examples", (0, 1_000), (1_000, INF), "more")
+    sizes = [{"examples": size} for size in (1, 2, 3, 4, 5)]
+    (line, *_) = results("wrapping", lambda s: 0)
+    one, other = (replace(line, settings=sizes[at], metrics={"accuracy": right}) for at, right in ((2, 0.4), (3, 0.9)))
+    asked = needs(claim, Measured([one, other], min_seeds=2, planned=sizes))
+    assert [a["examples"] for a in asked] == [4, 3, 1, 2, 5]
+
+
 def test_of_two_curves_both_middles_come_first():
     def either(measured):
         return ratio(*(measured.crossing(50, format=format) for format in ("plain", "reverse")))

@@ -113,33 +113,31 @@ class Measured:
         Outside of what was tried, a bound. NotEnough where the point before it was not measured: a curve that lacks its
         beginning crosses nowhere. A point below the level speaks for those before it.
         """
-        for value in self.gap(level, x, metric, **settings):
-            self.mean(metric, **{**settings, x: value})
-        points = [(value, y) for value, y in self._points(x, metric, settings) if y is not None]
-        if not points:
+        bracket = self.bracket(level, x, metric, **settings)
+        if not bracket:
             raise NotEnough(_words(settings))
-        before: tuple[float, float] | None = None
-        for value, y in points:
-            if y >= level:
-                return AtMost(value) if before is None else _where(before, (value, y), level)
-            before = value, y
-        return AtLeast(points[-1][0])
+        points = [(value, self.mean(metric, **{**settings, x: value})) for value in bracket]
+        (value, y), last = points[0], points[-1]
+        if len(points) > 1:
+            return _where((value, y), last, level)
+        return AtMost(value) if y >= level else AtLeast(value)
 
-    def gap(self, level: float, x: str = "examples", metric: Metric = accuracy, /, **settings: Any) -> list[Any]:
-        """Values of `x` to be measured before it is known where a curve reaches a level, and nothing beside them."""
-        points = self._points(x, metric, settings)
-        end = next((at for at, (_, y) in enumerate(points) if y is not None and y >= level), len(points))
-        start = max((at + 1 for at, (_, y) in enumerate(points[:end]) if y is not None), default=0)
-        return [value for value, _ in points[start:end]]
-
-    def _points(self, x: str, metric: Metric, settings: Settings) -> list[tuple[Any, float | None]]:
-        """The mean at each value of `x` there will be; None: too few seeds."""
-        values = self.values_planned(x, **settings)
-        stats = [self.stat(metric, **{**settings, x: value}) for value in values]
-        return [
-            (value, stat.mean if stat is not None and stat.seeds >= self.min_seeds else None)
-            for value, stat in zip(values, stats, strict=True)
-        ]
+    def bracket(
+        self, level: float, x: str = "examples", metric: Metric = accuracy, /, **settings: Any
+    ) -> dict[Any, float | None]:
+        """Where a curve reaches a level: from the last `x` that is known to lie below it to the first that is known to
+        reach it, and all between them, which have too few seeds (None).
+        """
+        points: dict[Any, float | None] = {}
+        for value in self.values_planned(x, **settings):
+            stat = self.stat(metric, **{**settings, x: value})
+            y = stat.mean if stat is not None and stat.seeds >= self.min_seeds else None
+            points[value] = y
+            if y is not None and y >= level:
+                break
+            if y is not None:
+                points = {value: y}
+        return points
 
 
 def matches(given: Settings, wanted: Settings) -> bool:

@@ -19,6 +19,7 @@ class _Asking(Measured):
     def __init__(self, measured: Measured) -> None:
         super().__init__(measured.lines, measured.tier, measured.min_seeds, measured.planned)
         self._measured = measured
+        self._so_far = Measured(measured.lines, measured.tier, 1, measured.planned)
         self._missing: list[tuple[int, Settings]] = []
 
     @property
@@ -36,10 +37,19 @@ class _Asking(Measured):
         return _GUESS
 
     def crossing(self, level: float, x: str = "examples", metric: Metric = accuracy, /, **settings: Any) -> float:
-        """All of a curve where it may reach the level, the middle first: it makes half of the rest unnecessary."""
-        gap = self._measured.gap(level, x, metric, **settings)
-        self._missing += ((depth, {**settings, x: value}) for depth, value in _halving(gap))
-        return _GUESS if gap else self._measured.crossing(level, x, metric, **settings)
+        """All of a curve where it may reach the level, the middle first: it makes half of the rest unnecessary.
+
+        Where some seeds say already where that is, the rest comes last.
+        """
+        bracket = self._measured.bracket(level, x, metric, **settings)
+        gap = [value for value, y in bracket.items() if y is None]
+        if not gap:
+            return self._measured.crossing(level, x, metric, **settings)
+        so_far = self._so_far.bracket(level, x, metric, **settings)
+        likely = [value for value in gap if value in so_far]
+        ranked = [*_halving(likely), *((len(gap), value) for value in gap if value not in so_far)]
+        self._missing += ((rank, {**settings, x: value}) for rank, value in ranked)
+        return _GUESS
 
 
 def _halving(values: Sequence[Any]) -> Iterator[tuple[int, Any]]:
