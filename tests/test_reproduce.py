@@ -1,6 +1,7 @@
 """Reproducing as people do it: from the command line, killed, restarted, with bad input."""
 
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -656,6 +657,23 @@ def test_an_odd_line_stops_nobody(tmp_path, odd):
     assert "Traceback" not in done.stderr_text
 
 
+@pytest.mark.parametrize(
+    ("odd", "says"),
+    [
+        ({"metrics": {"accuracy": "lots"}}, "metrics.accuracy is 'lots', not a number"),
+        ({"metrics": {"accuracy": math.nan}}, "metrics.accuracy is nan, not a number"),
+        ({"seed": "0"}, "seed is '0', not a whole number"),
+    ],
+)
+def test_a_line_whose_numbers_are_none_is_named_and_left_out(tmp_path, odd, says):
+    store = Store(tmp_path)
+    path = store.path("fast", "lemmas")
+    path.parent.mkdir(parents=True)
+    path.write_text("\n".join(json.dumps(asdict(LINE) | more) for more in (odd, {"run": "s"})))
+    assert [line.run for line in store.read("fast", "lemmas")] == ["s"]
+    assert store.broken == [f"{path} line 1 was skipped: {says}"]
+
+
 def test_half_a_line_at_the_end_spoils_nothing(tmp_path):
     store = Store(tmp_path)
     store.add("fast", "lemmas", [LINE])
@@ -680,6 +698,7 @@ def test_bad_input_is_one_line(tmp_path):
     fails(tmp_path, "reproduce", "plain_vs_reverse", "--budget", "3s", says="the shortest takes about 25 s")
     fails(tmp_path, "reproduce", "lemmas", "--on", "moon", says="choose from local, ray, slurm")
     fails(tmp_path, "reproduce", "lemmas", "--seeds", "0", says="0 is too small: at least 1")
+    fails(tmp_path, "reproduce", "lemmas", "--seeds", "99999999999", says="99999999999 is too large: at most 1000")
     fails(tmp_path, "reproduce", "lemmas", "--jobs", "-2", says="-2 is too small: at least 1")
     fails(tmp_path, "reproduce", "lemmas", "--probe", "0", says="0 is too small: at least 1")
     fails(tmp_path, "report", "lemmas", "--results", "nowhere", says="there are no results in nowhere")

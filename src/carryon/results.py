@@ -5,6 +5,7 @@ seconds, device and the commit of the code.
 """
 
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -61,8 +62,14 @@ def _check(line: Line) -> None:
     for part in ("model", "train"):
         if not isinstance(line.config.get(part, {}), dict):
             raise TypeError(f"config.{part} is a table")
+    if not isinstance(line.seed, int):
+        raise TypeError(f"seed is {line.seed!r}, not a whole number")
     if not isinstance(line.seconds, int | float) or isinstance(line.seconds, bool):
         raise TypeError(f"seconds is {line.seconds!r}, not a number")
+    for name, value in line.metrics.items():
+        written = isinstance(value, str) and name != "stopped"
+        if written or (isinstance(value, float) and not math.isfinite(value)):
+            raise TypeError(f"metrics.{name} is {value!r}, not a number")
 
 
 @dataclass

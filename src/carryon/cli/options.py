@@ -18,13 +18,15 @@ def whole(value: Any) -> int:
     return int(value)
 
 
-def number(help: str, least: int | None = None) -> Any:
-    """An option that takes a whole number, of at least so much."""
+def number(help: str, least: int | None = None, most: int | None = None) -> Any:
+    """An option that takes a whole number, of at least and at most so much."""
 
     def parse(value: Any) -> int:
         given = whole(value)
         if least is not None and given < least:
             raise typer.BadParameter(f"{given} is too small: at least {least}")
+        if most is not None and given > most:
+            raise typer.BadParameter(f"{given} is too large: at most {most}")
         return given
 
     return typer.Option(help=help, parser=parse, metavar="N")

@@ -25,7 +25,8 @@ def reproduce(
     names: Annotated[list[str], typer.Argument(help="Experiments, or all.")],
     tier: Annotated[str, typer.Option(help="smoke, fast or paper: how much compute.")] = "fast",
     seeds: Annotated[
-        int | None, number("Seeds of each run; if left out, what its claims ask for: mostly 3 in fast, 2 in paper.", 1)
+        int | None,
+        number("Seeds of each run; if left out, what its claims ask for: mostly 3 in fast, 2 in paper.", 1, 1000),
     ] = None,
     only: Annotated[
         list[str] | None,
