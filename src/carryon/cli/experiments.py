@@ -23,7 +23,8 @@ def experiments(
 ) -> None:
     """List all experiments: what they answer, what was run in each tier, what is missing and what it would cost.
 
-    Two times are told: until the claims are decided, at most, and until everything is run.
+    Two times are told: until the claims are decided, less where a curve turns early, and
+    until everything is run.
 
     Example: carryon experiments
     """
@@ -85,7 +86,7 @@ def _print_table(rows: Sequence[Row], total: Row) -> None:
     from rich.table import Table
 
     table = Table(
-        title="Runs done, and what it would take on the machine measured: to decide the claims, at most / to finish "
+        title="Runs done, and what it would take on the machine measured: to decide the claims / to finish "
         "(~: partly a guess)",
         box=box.SIMPLE_HEAD,
     )

@@ -4,9 +4,9 @@ The paper (fig ft_formats): three-digit models of four formats, and untrained on
 of the four formats. The released code picks the best of four learning rates on the plotted test accuracy and halves
 the axis of some curves. Ours: one learning rate, validation accuracy along the way, every curve on its own axis; what
 was learnt is its mean along the way, since plain levels off below any level that others reach. Tier paper's
-models to start from have all read windows of 1,024 tokens, as the authors'. Tier fast's plain and reverse ones, which
-would need 20,000 and 10,000 steps for that, come without places 257 to 1,024; a scratchpad has to learn them with
-everything else.
+models to start from have all read windows of 1,024 tokens, as the authors', who gave plain 20,000 steps for that and
+reverse 10,000. Tier fast's plain and reverse ones come without places 257 to 1,024; a scratchpad has to learn them
+with everything else.
 """
 
 from collections.abc import Mapping

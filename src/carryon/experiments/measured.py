@@ -114,13 +114,16 @@ class Measured:
         beginning crosses nowhere. A point below the level speaks for those before it.
         """
         bracket = self.bracket(level, x, metric, **settings)
-        if not bracket:
-            raise NotEnough(_words(settings))
+        lacking = [value for value, y in bracket.items() if y is None]
+        if len(lacking) > 1:
+            raise NotEnough(f"{_words(settings)}, {x} {lacking[0]:,} to {lacking[-1]:,}")
         points = [(value, self.mean(metric, **{**settings, x: value})) for value in bracket]
-        (value, y), last = points[0], points[-1]
-        if len(points) > 1:
-            return _where((value, y), last, level)
-        return AtMost(value) if y >= level else AtLeast(value)
+        if not points:
+            raise NotEnough(_words(settings))
+        start, end = points[0], points[-1]
+        if start != end:
+            return _where(start, end, level)
+        return AtMost(start[0]) if start[1] >= level else AtLeast(start[0])
 
     def bracket(
         self, level: float, x: str = "examples", metric: Metric = accuracy, /, **settings: Any
