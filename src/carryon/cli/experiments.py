@@ -23,8 +23,7 @@ def experiments(
 ) -> None:
     """List all experiments: what they answer, what was run in each tier, what is missing and what it would cost.
 
-    Two times are told: until the claims are decided, less where a curve turns early, and
-    until everything is run.
+    Two times are told: until the claims are decided (less where a curve turns early), until all is run.
 
     Example: carryon experiments
     """
