@@ -11,11 +11,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .dropout import is_kept, keys_of, threshold_of
+from .dropout import is_kept, jit_for_all_sites, keys_of, threshold_of
 from .launching import launch
 
 
-@triton.jit
+@jit_for_all_sites
 def _add_norm_forward(
     x_ptr, branch_ptr, weight_ptr, seed_ptr, out_ptr, normed_ptr, means_ptr, rstds_ptr,
     N, D, site, threshold, scale, eps,
@@ -45,7 +45,7 @@ def _add_norm_forward(
     tl.store(normed_ptr + at, normed.to(normed_ptr.dtype.element_ty), mask=inside)
 
 
-@triton.jit
+@jit_for_all_sites
 def _add_norm_backward(
     out_ptr, means_ptr, rstds_ptr, weight_ptr, seed_ptr, d_out_ptr, d_normed_ptr, d_x_ptr, d_branch_ptr, d_weight_ptr,
     N, D, site, threshold, scale,

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .dropout import is_kept, keys_of, read_keys, threshold_of, write_keys
+from .dropout import is_kept, jit_for_all_sites, keys_of, read_keys, threshold_of, write_keys
 from .launching import launch
 
 LOG2E = 1.4426950408889634
@@ -51,7 +51,7 @@ def _weights_forward(
     return new_best, total, acc
 
 
-@triton.jit
+@jit_for_all_sites
 def _attend_forward(
     qkv_ptr, seed_ptr, column_keys_ptr, out_ptr, log_ptr, T, H, site, threshold, scale, factor,
     K: tl.constexpr, BLOCK: tl.constexpr, DROPOUT: tl.constexpr,
@@ -135,7 +135,7 @@ def _weights_backward(
     return used.to(q.dtype), d_s.to(q.dtype)
 
 
-@triton.jit
+@jit_for_all_sites
 def _attend_backward(
     qkv_ptr, seed_ptr, column_keys_ptr, d_out_ptr, log_ptr, delta_ptr, d_qkv_ptr,
     T, H, site, threshold, scale, factor, shrink,

@@ -5,6 +5,8 @@ So the backward pass computes it again instead of reading it back. The seed lies
 can be replayed with another one; a site is a place in the model where dropout acts.
 """
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -13,6 +15,11 @@ from torch import Tensor
 from .launching import launch
 
 MOST_PAST_THE_END = 128
+
+
+def jit_for_all_sites(kernel: Any) -> Any:
+    """Compiled once: left to itself, Triton compiles anew for a site that is 1 and for multiples of 16."""
+    return triton.jit(kernel, do_not_specialize=["site"])
 
 
 @triton.jit
@@ -36,7 +43,7 @@ def is_kept(rows, columns, threshold):
     return rows * columns >= threshold
 
 
-@triton.jit
+@jit_for_all_sites
 def _write_keys(seed_ptr, keys_ptr, site, count, BLOCK: tl.constexpr):
     numbers = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(keys_ptr + numbers, keys_of(seed_ptr, site, numbers).to(tl.int32, bitcast=True), mask=numbers < count)
