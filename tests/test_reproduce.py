@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from carryon.config import CompletionConfig, EvaluationConfig, RunConfig
-from carryon.costs import Forecast
+from carryon.costs import Costs, Forecast, work_of
 from carryon.errors import BadConfig, OutOfMemory, UnknownName, Unsupported
 from carryon.execution import Outcome, Task, order_tasks, perform
 from carryon.execution.local import run_local
@@ -570,6 +570,14 @@ def test_what_a_larger_model_costs_is_guessed_by_its_size(tmp_path):
     assert plan.basis.startswith("partly a guess")
 
 
+def test_what_a_run_costs_is_told_by_those_whose_steps_are_most_like_its_own():
+    costs = Costs()
+    costs.add("one of 32 windows", work_of({"train": {"steps": 3_000, "batch_size": 32}}), 6.0)
+    costs.add("one of 256 windows", work_of({"train": {"steps": 5_000, "batch_size": 256}}), 70.0)
+    for rows, steps, expected in ((32, 1_000, 2.0), (256, 10_000, 140.0), (16, 6_000, 6.0), (128, 10_000, 70.0)):
+        assert costs.estimate(work_of({"train": {"steps": steps, "batch_size": rows}})) == pytest.approx(expected)
+
+
 def test_a_curve_is_begun_at_its_ends():
     cases = [Case({"examples": n}, None) for n in range(9)]
     order = [case.settings["examples"] for case in spread(cases)]
@@ -663,6 +671,8 @@ def test_an_odd_line_stops_nobody(tmp_path, odd):
         ({"metrics": {"accuracy": "lots"}}, "metrics.accuracy is 'lots', not a number"),
         ({"metrics": {"accuracy": math.nan}}, "metrics.accuracy is nan, not a number"),
         ({"seed": "0"}, "seed is '0', not a whole number"),
+        ({"config": {"train": {"steps": "many"}}}, "config.train.steps is 'many', not a whole number"),
+        ({"config": {"model": {"width": None}}}, "config.model.width is None, not a whole number"),
     ],
 )
 def test_a_line_whose_numbers_are_none_is_named_and_left_out(tmp_path, odd, says):

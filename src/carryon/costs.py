@@ -1,5 +1,6 @@
 """What a run takes, by those that were measured."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
@@ -14,9 +15,11 @@ class Work:
     """What a run has to do."""
 
     kind: str
-    """Runs of one kind cost the same for each unit."""
+    """Runs of one kind whose steps are of one size cost the same for each unit."""
     amount: float
     """Tokens it reads; 1 where there is no model."""
+    step: float = 1.0
+    """Tokens of one step: in small steps each costs more."""
     parameters: float = 0.0
     """About how many the model has; 0: not known."""
 
@@ -25,26 +28,28 @@ class Work:
 class Costs:
     """Seconds per unit of work, as measured, by kind of run: one run of each kind tells about its likes."""
 
-    rates: dict[str, dict[str, float]] = field(default_factory=dict)
-    """By kind, then by run."""
+    rates: dict[str, dict[float, dict[str, float]]] = field(default_factory=dict)
+    """By kind, size of a step and run."""
     sizes: dict[str, float] = field(default_factory=dict)
     """Parameters, by kind."""
 
     def add(self, run: str, work: Work, seconds: float) -> None:
-        if work.amount:
-            self.rates.setdefault(work.kind, {})[run] = seconds / work.amount
+        if work.amount > 0:
+            self.rates.setdefault(work.kind, {}).setdefault(work.step, {})[run] = seconds / work.amount
             self.sizes[work.kind] = work.parameters
 
     def estimate(self, work: Work) -> float | None:
-        return self._rate(work.kind) * work.amount if work.kind in self.rates else None
+        return self._rate(work.kind, work.step) * work.amount if work.kind in self.rates else None
 
     def guess(self, work: Work) -> float | None:
         """By models of another size: what they cost for each token and parameter."""
-        rates = [self._rate(kind) / size for kind, size in self.sizes.items() if size]
+        rates = [self._rate(kind, work.step) / size for kind, size in self.sizes.items() if size]
         return median(rates) * work.parameters * work.amount if rates and work.parameters else None
 
-    def _rate(self, kind: str) -> float:
-        return median(self.rates[kind].values())
+    def _rate(self, kind: str, step: float) -> float:
+        """Of runs whose steps are most like these."""
+        nearest = min(self.rates[kind], key=lambda other: abs(math.log(other / step)))
+        return median(self.rates[kind][nearest].values())
 
 
 class Forecast:
@@ -96,4 +101,5 @@ def work_of(config: Mapping[str, Any]) -> Work:
     else:
         kind = f"{model['layers']}x{model['width']}x{window}"
         parameters = 12 * model["layers"] * model["width"] ** 2
-    return Work(kind, float(train["steps"] * train["batch_size"] * window), float(parameters))
+    step = float(train["batch_size"] * window)
+    return Work(kind, train["steps"] * step, step, float(parameters))

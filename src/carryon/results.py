@@ -43,6 +43,8 @@ def key_of(run: str, evaluation: str, settings: Mapping[str, Any]) -> Key:
 
 
 _UNREADABLE = (ValueError, TypeError, RecursionError)
+_COUNTS = {"model": ("layers", "width", "context"), "train": ("steps", "batch_size", "window")}
+"""Numbers of a run's config that tell what others will take."""
 
 
 def _row(line: Line) -> str:
@@ -59,9 +61,12 @@ def _parse(row: str) -> Line:
 def _check(line: Line) -> None:
     if not all(isinstance(table, dict) for table in (line.config, line.settings, line.metrics)):
         raise TypeError("config, settings and metrics are tables")
-    for part in ("model", "train"):
-        if not isinstance(line.config.get(part, {}), dict):
+    for part, counts in _COUNTS.items():
+        if not isinstance(table := line.config.get(part, {}), dict):
             raise TypeError(f"config.{part} is a table")
+        for name in counts:
+            if type(value := table.get(name, 0)) is not int:
+                raise TypeError(f"config.{part}.{name} is {value!r}, not a whole number")
     if not isinstance(line.seed, int):
         raise TypeError(f"seed is {line.seed!r}, not a whole number")
     if not isinstance(line.seconds, int | float) or isinstance(line.seconds, bool):
