@@ -671,8 +671,15 @@ def test_an_odd_line_stops_nobody(tmp_path, odd):
         ({"metrics": {"accuracy": "lots"}}, "metrics.accuracy is 'lots', not a number"),
         ({"metrics": {"accuracy": math.nan}}, "metrics.accuracy is nan, not a number"),
         ({"seed": "0"}, "seed is '0', not a whole number"),
-        ({"config": {"train": {"steps": "many"}}}, "config.train.steps is 'many', not a whole number"),
-        ({"config": {"model": {"width": None}}}, "config.model.width is None, not a whole number"),
+        (
+            {"config": {"train": {"steps": "many"}}},
+            "config.train.steps is 'many', not a whole number from 0 to 1,000,000,000",
+        ),
+        (
+            {"config": {"train": {"batch_size": -16}}},
+            "config.train.batch_size is -16, not a whole number from 0 to 1,000,000,000",
+        ),
+        ({"seconds": math.nan}, "seconds is nan, not a number from 0 to 1,000,000,000"),
     ],
 )
 def test_a_line_whose_numbers_are_none_is_named_and_left_out(tmp_path, odd, says):

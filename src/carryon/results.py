@@ -7,6 +7,7 @@ seconds, device and the commit of the code.
 import json
 import math
 import os
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -45,6 +46,8 @@ def key_of(run: str, evaluation: str, settings: Mapping[str, Any]) -> Key:
 _UNREADABLE = (ValueError, TypeError, RecursionError)
 _COUNTS = {"model": ("layers", "width", "context"), "train": ("steps", "batch_size", "window")}
 """Numbers of a run's config that tell what others will take."""
+_MOST = 10**9
+"""More steps, tokens or seconds than a run has: thirty years."""
 
 
 def _row(line: Line) -> str:
@@ -65,12 +68,14 @@ def _check(line: Line) -> None:
         if not isinstance(table := line.config.get(part, {}), dict):
             raise TypeError(f"config.{part} is a table")
         for name in counts:
-            if type(value := table.get(name, 0)) is not int:
-                raise TypeError(f"config.{part}.{name} is {value!r}, not a whole number")
+            if type(value := table.get(name, 0)) is not int or not 0 <= value <= _MOST:
+                raise TypeError(
+                    f"config.{part}.{name} is {reprlib.repr(value)}, not a whole number from 0 to {_MOST:,}"
+                )
     if not isinstance(line.seed, int):
         raise TypeError(f"seed is {line.seed!r}, not a whole number")
-    if not isinstance(line.seconds, int | float) or isinstance(line.seconds, bool):
-        raise TypeError(f"seconds is {line.seconds!r}, not a number")
+    if type(line.seconds) not in (int, float) or not 0 <= line.seconds <= _MOST:
+        raise TypeError(f"seconds is {reprlib.repr(line.seconds)}, not a number from 0 to {_MOST:,}")
     for name, value in line.metrics.items():
         written = isinstance(value, str) and name != "stopped"
         if written or (isinstance(value, float) and not math.isfinite(value)):
