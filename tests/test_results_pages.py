@@ -4,7 +4,7 @@ from pathlib import Path
 from statistics import mean
 
 from carryon.experiments import EXPERIMENTS
-from carryon.experiments.measured import Stat
+from carryon.experiments.measured import Stat, share
 from carryon.experiments.showing import cell
 from carryon.overview import make_chapter
 from carryon.reports import Chapter, Figure, Point, Series, Table, TierPart
@@ -77,6 +77,12 @@ def test_findings_repeat_what_was_measured():
         assert told in EXPERIMENTS[name].finding
         shown.add(told)
     assert len(shown) == 4
+    hidden = {place: {"format": "reverse", "place": place} for place in (1, 2)}
+    for place, settings in hidden.items():
+        lines = [line for line in store.read("paper", "unseen_digits") if dict(line.settings) == settings]
+        assert sorted(line.seed for line in lines) == [0, 1], "unseen_digits: more is known than its finding tells"
+        percent = mean(share("slice", f"5 at place {place}")(line.metrics) for line in lines)
+        assert f"{percent:.2f} %" in EXPERIMENTS["unseen_digits"].finding
     turns = {
         line.seed: next(row["step"] for row in line.metrics["history"] if row["7"] >= 0.5)
         for line in store.read("fast", "length_generalization")

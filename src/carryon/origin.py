@@ -14,23 +14,25 @@ from . import __version__
 
 @cache
 def commit() -> str | None:
-    """The commit this code stands at, with a + if files were changed since; None outside a repository.
+    """The commit this code stands at, with a + if the code was changed since; None outside a repository.
 
     A copy of the code without its history says it in CARRYON_COMMIT.
     """
-    if named := os.environ.get("CARRYON_COMMIT"):
-        return named
+    return os.environ.get("CARRYON_COMMIT") or commit_of(Path(__file__).parent)
+
+
+def commit_of(package: Path) -> str | None:
+    """Only changes inside `package` count: results are files of the repository, too, and grow while runs go on."""
+
+    def git(*arguments: str) -> str:
+        told = subprocess.run(["git", *arguments], cwd=package, capture_output=True, text=True, timeout=10)
+        return told.stdout.strip()
+
     try:
-        described = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
+        described = git("describe", "--always", "--abbrev=12", "--exclude=*")
+        return described + "+" * bool(git("status", "--porcelain", ".")) if described else None
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return described.stdout.strip() or None
 
 
 def origin(**more: Any) -> dict[str, Any]:

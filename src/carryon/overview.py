@@ -51,7 +51,8 @@ def _part(experiment: Experiment, store: Store, tier: str, lines: list[Line]) ->
     items = experiment.report(measured)
     if tier == "fast" and experiment.finding:
         first = next(place for place, item in enumerate(items) if isinstance(item, Figure))
-        items[first] = replace(items[first], note=experiment.finding)
+        figure = items[first]
+        items[first] = replace(figure, note=" ".join(filter(None, (figure.note, experiment.finding))))
     return TierPart(tier, experiment.verdicts(measured), items, about, _missing(plan))
 
 

@@ -30,6 +30,11 @@ class UnseenDigits(Experiment):
     name = "unseen_digits"
     title = "A digit that training never shows at one place"
     paper = ("tab:hiding_5",)
+    finding = (
+        "At the second place it is the training that differs, a thirteenth of the paper's. Trained for as long as the "
+        "paper's (tier paper, seeds 0 and 1), reverse has 88.16 % of the sums with a 5 where training had none there, "
+        "and 80.07 % at the lowest place; the paper's one run has 94.2 and 66.0."
+    )
     claims = (
         Claim(
             "partial generalization",
