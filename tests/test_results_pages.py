@@ -4,7 +4,7 @@ from pathlib import Path
 from statistics import mean
 
 from carryon.experiments import EXPERIMENTS
-from carryon.experiments.measured import Stat, share
+from carryon.experiments.measured import Stat, number, share
 from carryon.experiments.showing import cell
 from carryon.overview import make_chapter
 from carryon.reports import Chapter, Figure, Point, Series, Table, TierPart
@@ -64,25 +64,21 @@ def test_findings_repeat_what_was_measured():
     shown = set()
     bare = {"examples": 2_000, "prompt": "bare", "decoding": "greedy"}
     noisy = {"format": "plain", "noise": "random", "decoding": "sampled at 0.8"}
+    hidden = [(place, {"format": "reverse", "place": place}) for place in (1, 2)]
     for name, settings, metric, seeds in (
-        ("plain_vs_reverse", {"format": "plain", **bare}, "accuracy", [0]),
-        ("plain_vs_reverse", {"format": "reverse", **bare}, "accuracy", [0]),
-        ("noisy_prefix", noisy, "exact", [0, 1]),
-        ("noisy_prefix", noisy, "relaxed", [0, 1]),
+        ("plain_vs_reverse", {"format": "plain", **bare}, number("accuracy", 100), [0]),
+        ("plain_vs_reverse", {"format": "reverse", **bare}, number("accuracy", 100), [0]),
+        ("noisy_prefix", noisy, number("exact", 100), [0, 1]),
+        ("noisy_prefix", noisy, number("relaxed", 100), [0, 1]),
+        *(("unseen_digits", settings, share("slice", f"5 at place {place}"), [0, 1]) for place, settings in hidden),
     ):
         lines = [line for line in store.read("paper", name) if dict(line.settings) == settings]
         assert sorted(line.seed for line in lines) == seeds, f"{name}: more is known than its finding tells"
-        percent = 100 * mean(line.metrics[metric] for line in lines)
+        percent = mean(metric(line.metrics) for line in lines)
         told = cell(Stat(percent, percent, percent, 1), " %").removesuffix(" (1 seed)")
         assert told in EXPERIMENTS[name].finding
         shown.add(told)
-    assert len(shown) == 4
-    hidden = {place: {"format": "reverse", "place": place} for place in (1, 2)}
-    for place, settings in hidden.items():
-        lines = [line for line in store.read("paper", "unseen_digits") if dict(line.settings) == settings]
-        assert sorted(line.seed for line in lines) == [0, 1], "unseen_digits: more is known than its finding tells"
-        percent = mean(share("slice", f"5 at place {place}")(line.metrics) for line in lines)
-        assert f"{percent:.2f} %" in EXPERIMENTS["unseen_digits"].finding
+    assert len(shown) == 6
     turns = {
         line.seed: next(row["step"] for row in line.metrics["history"] if row["7"] >= 0.5)
         for line in store.read("fast", "length_generalization")
