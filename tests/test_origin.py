@@ -37,3 +37,18 @@ def test_code_that_was_changed_or_added_is_marked(package, name):
 def test_outside_a_repository_there_is_none(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     assert commit_of(tmp_path) is None
+
+
+def test_a_package_installed_inside_another_repository_does_not_take_its_commit(package):
+    installed = package.parents[1] / ".venv" / "package"
+    installed.mkdir(parents=True)
+    (installed / "code.py").write_text("1\n")
+    assert commit_of(installed) is None
+
+
+def test_a_repository_without_a_commit_has_none(tmp_path):
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    (tmp_path / "code.py").write_text("1\n")
+    assert commit_of(tmp_path) is None
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    assert commit_of(tmp_path) is None

@@ -22,15 +22,20 @@ def commit() -> str | None:
 
 
 def commit_of(package: Path) -> str | None:
-    """Only changes inside `package` count: results are files of the repository, too, and grow while runs go on."""
+    """Only changes inside `package` count: results are files of the repository, too, and grow while runs go on.
+
+    None if the package is not the repository's, but was installed somewhere inside of it.
+    """
 
     def git(*arguments: str) -> str:
-        told = subprocess.run(["git", *arguments], cwd=package, capture_output=True, text=True, timeout=10)
-        return told.stdout.strip()
+        command = ["git", "--no-optional-locks", *arguments]  # runs ask side by side
+        return subprocess.run(command, cwd=package, capture_output=True, text=True, timeout=10).stdout.strip()
 
     try:
         described = git("describe", "--always", "--abbrev=12", "--exclude=*")
-        return described + "+" * bool(git("status", "--porcelain", ".")) if described else None
+        if not described or not git("ls-files", "."):
+            return None
+        return described + ("+" if git("status", "--porcelain", ".") else "")
     except (OSError, subprocess.TimeoutExpired):
         return None
 
