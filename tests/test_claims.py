@@ -29,7 +29,8 @@ from carryon.experiments.token_cost import TOKENS
 from carryon.formats import make_format
 from carryon.operations import operation
 from carryon.planning import Wanted, make_lines, make_plan
-from carryon.reports import Figure, Table
+from carryon.reports import Chapter, Figure, Table, TierPart, Verdict
+from carryon.reports.markdown import count_verdicts
 from carryon.results import TIERS, Store
 from carryon.training.asking import problems_of
 
@@ -857,6 +858,63 @@ def test_a_level_that_was_not_reached_decides_only_what_it_can(last, decision):
 def test_a_level_that_was_always_reached_decides_only_what_it_can(first, decision):
     claim = Claim("name", "Says.", lambda m: AtMost(first), "examples", (0, 1_000), (1_000, 5_000), "more")
     assert claim.decide(Measured([])).decision == decision
+
+
+def by_seeds(*percents):
+    """Lines of one case, a seed each; None: that seed was not asked."""
+    (line, *_) = results("wrapping", lambda s: 0)
+    return [
+        replace(line, seed=seed, settings={}, metrics={"accuracy": percent / 100})
+        for seed, percent in enumerate(percents)
+        if percent is not None
+    ]
+
+
+@pytest.mark.parametrize(
+    ("percents", "decision", "told"),
+    [
+        ((92, 91, 93), "holds", ""),
+        ((95, 88, 93), "holds", "; seed by seed 88 to 95 %: it holds for 2, with a correction for 1"),
+        ((95, 40, 99), "does not hold", "; seed by seed 40 to 99 %: it holds for 2, not for 1"),
+        (
+            (99, 85, 71),
+            "holds with a correction",
+            "; seed by seed 71 to 99 %: it holds for 1, with a correction for 1, not for 1",
+        ),
+        ((95, None, 88), "holds", "; seed by seed 88 to 95 %: it holds for 1, with a correction for 1"),
+    ],
+)
+def test_a_verdict_that_hangs_on_the_seed_says_so(percents, decision, told):
+    claim = Claim("name", "Says.", lambda m: m.mean(), "accuracy", (90, INF), (80, 90), "hardly", " %")
+    verdict = claim.decide(Measured(by_seeds(*percents), min_seeds=2))
+    assert verdict.decision == decision
+    assert verdict.hangs_on_seed == bool(told)
+    assert verdict.because.partition(";")[2] == told.removeprefix(";")
+
+
+def test_a_seed_that_decides_nothing_by_itself_is_not_counted():
+    """One has reached the level, of the other two it is known only that they had not yet."""
+    bounds = iter([3_000, AtLeast(900), 3_000, AtLeast(900)])
+    claim = Claim("name", "Says.", lambda m: next(bounds), "examples", (0, 1_000), (1_000, 5_000), "more")
+    verdict = claim.decide(Measured(by_seeds(1, 2, 3)))
+    assert verdict.decision == "holds with a correction"
+    assert not verdict.hangs_on_seed
+
+
+def test_verdicts_that_hang_on_the_seed_are_counted():
+    """By the best tier that decides; those of lower tiers do not count."""
+    chapters = []
+    for decisions in ([("holds", True), ("holds", False)], [("does not hold", True)], [("holds", False)]):
+        parts = [
+            TierPart(tier, [Verdict("name", "Says.", "rule", decision, "because", hangs)], [], "", "")
+            for tier, (decision, hangs) in zip(("fast", "paper"), decisions, strict=False)
+        ]
+        chapters.append(Chapter("name", "Title", "", (), (), parts, "", [("name", "Says.", "rule")]))
+    assert count_verdicts(chapters) == (
+        "Of 3 claims: 2 hold, 0 with a correction; 1 not; 0 wait for runs. "
+        "For 1 of them one of the seeds by itself would say otherwise."
+    )
+    assert "itself" not in count_verdicts(chapters[::2])
 
 
 def test_bounds_go_through_arithmetic():

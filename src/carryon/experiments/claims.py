@@ -1,7 +1,9 @@
 """Sentences of the paper, and the rules that decide them."""
 
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ..reports import Decision, Verdict
@@ -45,16 +47,34 @@ class Claim:
         except NotEnough as missing:
             return Verdict(self.name, self.says, self.rule, "not enough runs", f"not measured: {missing}")
         because = f"{self.of} is {_shown(value)}{self.unit}"
-        decision, *others = {self._decision(possible) for possible in self._possible(value)}
-        if others:
+        decision = self._decision(value)
+        if decision is None:
             return Verdict(
                 self.name, self.says, self.rule, "not enough runs", f"not measured: {because}, no more is known"
             )
         if decision == "holds with a correction":
             because += f": {self.correction}"
-        return Verdict(self.name, self.says, self.rule, decision, because)
+        alone = self._by_seed(measured)
+        decisions = [judged for one in alone if (judged := self._decision(one))]
+        differs = any(judged != decision for judged in decisions)
+        if differs:
+            because += f"; seed by seed {_shown(min(alone))} to {_shown(max(alone))}{self.unit}: {_tally(decisions)}"
+        return Verdict(self.name, self.says, self.rule, decision, because, differs)
 
-    def _decision(self, value: float) -> Decision:
+    def _by_seed(self, measured: Measured) -> list[float]:
+        """What the rule gives on each seed by itself, where that was measured."""
+        values = []
+        for part in measured.by_seed():
+            with suppress(NotEnough):
+                values.append(self.measure(part))
+        return values
+
+    def _decision(self, value: float) -> Decision | None:
+        """None: a bound that leaves it open."""
+        decision, *others = {self._range_of(possible) for possible in self._possible(value)}
+        return None if others else decision
+
+    def _range_of(self, value: float) -> Decision:
         if self.holds[0] <= value <= self.holds[1]:
             return "holds"
         return "holds with a correction" if self.corrected[0] <= value <= self.corrected[1] else "does not hold"
@@ -72,6 +92,16 @@ class Claim:
                 least,
             ]
         return [value]
+
+
+def _tally(decisions: Iterable[Decision]) -> str:
+    words: dict[Decision, str] = {
+        "holds": "it holds",
+        "holds with a correction": "with a correction",
+        "does not hold": "not",
+    }
+    counts = Counter(decisions)
+    return ", ".join(f"{word} for {counts[decision]}" for decision, word in words.items() if counts[decision])
 
 
 def _range(bounds: tuple[float, float], unit: str) -> str:

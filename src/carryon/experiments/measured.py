@@ -66,6 +66,13 @@ class Measured:
     ) -> None:
         self.lines, self.tier, self.min_seeds, self.planned = list(lines), tier, min_seeds, planned
 
+    def by_seed(self) -> "list[Measured]":
+        """Each seed by itself."""
+        seeds = sorted({line.seed for line in self.lines})
+        return [
+            Measured([line for line in self.lines if line.seed == seed], self.tier, 1, self.planned) for seed in seeds
+        ]
+
     def of(self, **settings: Any) -> list[Line]:
         """The lines with just these settings among theirs; greedy ones, unless another decoding is named."""
         return [line for line in self.lines if matches(line.settings, settings)]

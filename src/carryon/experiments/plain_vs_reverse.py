@@ -18,8 +18,8 @@ SIZES = (500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000, 20_000, 40_000)
 BARE_GREEDY = {"prompt": "bare", "decoding": GREEDY}
 FEW_EXAMPLES = (
     "Of a few thousand sums plain and reverse make more here than in the paper, where they are trained for 13 times "
-    "as long. Trained like that (tier paper of plain_vs_reverse, seed 0), 2,000 examples give plain 4.86 % and reverse "
-    "31.67 %; the paper has 1.6 and 30.6."
+    "as long. Trained like that (tier paper of plain_vs_reverse), 2,000 examples give plain 4.86 % (seed 0) and "
+    "reverse 31.75 % (seeds 0 and 1); the paper has 1.6 and 30.6."
 )
 
 

@@ -60,6 +60,8 @@ class Verdict:
     decision: Decision
     because: str
     """The number that decides it, in words."""
+    hangs_on_seed: bool = False
+    """Whether single seeds, each by itself, would decide otherwise."""
 
 
 @dataclass(frozen=True)

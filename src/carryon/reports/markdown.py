@@ -85,15 +85,17 @@ def write_overview(chapters: Sequence[Chapter]) -> str:
 
 
 def count_verdicts(chapters: Sequence[Chapter]) -> str:
-    """How many claims hold, by the best tier that decides them."""
-    counts = dict.fromkeys(MARKS, 0)
+    """How many claims hold, by the best tier that decides them, and how many of these verdicts hang on the seed."""
+    counts, unsteady = dict.fromkeys(MARKS, 0), 0
     for chapter in chapters:
         for name, _, _ in chapter.claims:
-            decisions = [v.decision for part in chapter.parts for v in part.verdicts if v.claim == name]
-            decided = [decision for decision in decisions if decision != "not enough runs"]
-            counts[decided[-1] if decided else "not enough runs"] += 1
+            verdicts = [v for part in chapter.parts for v in part.verdicts if v.claim == name]
+            decided = [v for v in verdicts if v.decision != "not enough runs"]
+            counts[decided[-1].decision if decided else "not enough runs"] += 1
+            unsteady += bool(decided) and decided[-1].hangs_on_seed
     total = sum(counts.values())
-    return (
+    said = (
         f"Of {total} claims: {counts['holds']} hold, {counts['holds with a correction']} with a correction; "
         f"{counts['does not hold']} not; {counts['not enough runs']} wait for runs."
     )
+    return said + (f" For {unsteady} of them one of the seeds by itself would say otherwise." if unsteady else "")
