@@ -1,4 +1,5 @@
 import copy
+import threading
 from contextlib import nullcontext
 from types import SimpleNamespace
 
@@ -153,6 +154,51 @@ def test_what_a_model_would_write_is_confirmed_and_nothing_else(model, prefix):
         for _ in range(2):  # the second time from memory
             assert complete.confirm(texts, prefix).tolist() == expected
     assert not Completer(model, TOKENIZER, ended, 30, temperature=0.8).confirm(texts, prefix).any()
+
+
+@pytest.fixture
+def two_threads():
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_texts_are_confirmed_side_by_side_by_threads_that_compute_alone(model, precision, two_threads, monkeypatch):
+    alone = Completer(model, TOKENIZER, ended, 30, precision=precision, batch_size=8)
+    alone._threads = 1
+    written = list(zip(PROMPTS, alone(PROMPTS), strict=True))
+    texts = Texts.of([*written, *((prompt, text[:-1] + "7$") for prompt, text in written)])
+    expected = alone.confirm(texts).tolist()
+    assert set(expected) == {True, False}
+    meet, seen = threading.Barrier(2), []
+    scores_from = model.scores_from
+
+    def note(*given):
+        seen.append((threading.get_ident(), (torch.get_num_threads(), torch.is_grad_enabled())))
+        if len(seen) <= 2:
+            meet.wait(timeout=30)  # the first two, or there are none at the same time
+        scores = scores_from(*given)
+        assert scores.dtype == precision
+        return scores
+
+    monkeypatch.setattr(model, "scores_from", note)
+    assert Completer(model, TOKENIZER, ended, 30, precision=precision, batch_size=8).confirm(texts).tolist() == expected
+    assert len(seen) > 4
+    assert len({thread for thread, *_ in seen}) == 2
+    assert {how for _, how in seen} == {(1, False)}
+    assert torch.get_num_threads() == 2
+
+
+def test_what_fails_in_a_thread_fails(model, two_threads, monkeypatch):
+    def fail(*given):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(model, "scores_from", fail)
+    texts = Texts.of([(prompt, "3$") for prompt in PROMPTS])
+    with pytest.raises(MemoryError, match="no room"):
+        Completer(model, TOKENIZER, ended, 30, batch_size=4).confirm(texts)
+    assert torch.get_num_threads() == 2
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])

@@ -1,10 +1,15 @@
 """Where tensors live and how numbers are kept there."""
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
 import torch
 
 from .errors import BadConfig
 
 Precision = torch.dtype
+Item = TypeVar("Item")
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -47,6 +52,24 @@ def finish_work(device: torch.device) -> None:
     """Wait until a device has done all it was given: its queue makes timings lie."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def do_all(work: Callable[[Item], object], items: Sequence[Item], threads: int) -> None:
+    """Call `work` with each item; on the CPU in several threads, of which each computes by itself.
+
+    Threads that share one small product wait for each other longer than they compute.
+    """
+    if threads == 1 or len(items) < 2:
+        for item in items:
+            work(item)
+        return
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(min(threads, len(items)), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            for _ in pool.map(work, items):
+                pass
+    finally:
+        torch.set_num_threads(before)  # those that are begun from now on would compute alone, too
 
 
 def free_bytes(device: torch.device) -> int:

@@ -46,6 +46,8 @@ class LanguageModel(nn.Module, ABC):
     """What a layer needs beside while it reads a token, about."""
     can_be_recorded = False
     """Whether a CUDA graph can hold `next_scores`: nothing in it waits for the device or goes by what was computed."""
+    can_be_shared = False
+    """Whether several threads may ask it at once: nothing is kept in it between two calls."""
     cross_entropy: Callable[[Tensor, Tensor], Tensor] = staticmethod(cross_entropy)
     """Training may put a kernel here …"""
     run_block: Callable[..., Any] = staticmethod(run_block)
@@ -215,7 +217,7 @@ class Block(nn.Module):
 
 
 class Decoder(LanguageModel):
-    can_be_recorded = True
+    can_be_recorded = can_be_shared = True
 
     def __init__(self, config: ModelConfig, vocab_size: int) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ Shapes: B rows, S tokens of a row.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from ..data import make_rows
-from ..devices import free_bytes, is_out_of_memory
+from ..devices import do_all, free_bytes, is_out_of_memory
 from ..errors import BadConfig
 from ..formats import Texts
 from ..model import LanguageModel
@@ -33,7 +33,9 @@ _LOOK_EVERY = 16
 _ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 """All but cuDNN's, which is planned anew for every shape: two seconds for those of all three-digit sums."""
 _CACHE_BYTES = {"mps": 2**30, "cpu": 2**28}
-_ROWS_AT_ONCE = {"mps": 4_096, "cpu": 1_024}
+_ROWS_AT_ONCE = {"mps": 4_096, "cpu": 512}
+_MOST_THREADS = 16
+"""More would wait for Python more than they compute."""
 
 
 class Completer:
@@ -65,6 +67,8 @@ class Completer:
         else:
             self._cache_bytes, rows = _CACHE_BYTES[self.device.type], _ROWS_AT_ONCE[self.device.type]
         self.batch_size = batch_size or rows
+        alone = self.device.type != "cpu" or not model.can_be_shared
+        self._threads = 1 if alone else min(_MOST_THREADS, torch.get_num_threads())
         self.crop = crop
         """Cut prompts that leave no room for an answer from the left, as the paper's authors did, instead of refusing
         those that do not fit at all."""
@@ -91,12 +95,17 @@ class Completer:
         _, drafts = self._remembered.get((id(texts), prefix)) or (texts, self._prepare(texts, prefix))
         if self.remember:
             self._remembered[id(texts), prefix] = texts, drafts
-        with self.evaluating():
-            for rows, tokens_BS, counts_BS, place, alike in drafts:
-                tokens_BS = tokens_BS.long()
+
+        def check(draft: Draft) -> None:
+            rows, tokens_BS, counts_BS, place, alike = draft
+            tokens_BS = tokens_BS.long()
+            with torch.no_grad(), self._in_precision():  # which each thread has to say for itself
                 written_BS = self.model.scores_from(place, tokens_BS[:, :-1], alike).argmax(dim=-1)
-                wrong_BS = (written_BS != tokens_BS[:, place + 1 :]) & counts_BS[:, place:]
-                holds[rows] = (~wrong_BS.any(dim=1)).cpu().numpy()
+            wrong_BS = (written_BS != tokens_BS[:, place + 1 :]) & counts_BS[:, place:]
+            holds[rows] = (~wrong_BS.any(dim=1)).cpu().numpy()
+
+        with self.evaluating():
+            do_all(check, drafts, self._threads)
         return holds
 
     def _prepare(self, texts: Texts, prefix: str) -> list[Draft]:
@@ -117,7 +126,7 @@ class Completer:
         order = np.flatnonzero(fits)[np.argsort(lengths[fits], kind="stable")]
         # Every token is given scores at once, of large vocabularies more than all else takes.
         token_bytes = 8 * self.model.vocab_size + self.model.working_numbers_per_token * self._bytes_per_number
-        at_once = min(16 * self.batch_size, self._cache_bytes // token_bytes)
+        at_once = min(16 * self.batch_size, self._cache_bytes // (token_bytes * self._threads))
         return make_drafts(rows, order, lengths, self.batch_size, at_once, self.device)
 
     def _complete(self, prompts: Sequence[str]) -> list[str]:
@@ -218,9 +227,12 @@ class Completer:
         """The model without dropout and in this precision, and as it was when that is over."""
         was_training = self.model.training
         self.model.eval()
-        low = self.precision != torch.float32
         try:
-            with sdpa_kernel(_ATTENTION), torch.autocast(self.device.type, self.precision) if low else nullcontext():
+            with sdpa_kernel(_ATTENTION), self._in_precision():
                 yield
         finally:
             self.model.train(was_training)
+
+    def _in_precision(self) -> AbstractContextManager[Any]:
+        low = self.precision != torch.float32
+        return torch.autocast(self.device.type, self.precision) if low else nullcontext()
