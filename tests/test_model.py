@@ -95,6 +95,47 @@ def test_the_loss_counts_what_the_mask_says():
     torch.testing.assert_close(model.loss(inputs, targets), -log_probabilities.sum())
 
 
+@positions
+@pytest.mark.parametrize("place", [2, 9, 15])
+def test_what_does_not_count_is_left_out_of_the_last_block_and_changes_nothing(position, place):
+    model = make(position).train()
+    inputs, targets = TOKENS[:, :-1], TOKENS[:, 1:]
+    mask = torch.zeros_like(targets, dtype=torch.bool)
+    mask[0, place:], mask[1, place + 3 :] = True, True  # of the third row nothing counts
+    parameters = list(model.parameters())
+    log_probabilities = model(inputs).log_softmax(-1).gather(2, targets[..., None])[..., 0]
+    expected = -log_probabilities[mask].sum()
+    widths = []
+    for block in model.blocks:
+        block.up.register_forward_pre_hook(lambda module, given: widths.append(given[0].shape[1]))
+    loss = model.loss(inputs, targets, mask)
+    assert widths == [19, 19 - place if 4 * place >= 19 else 19]
+    torch.testing.assert_close(loss, expected)
+    theirs = torch.autograd.grad(expected, parameters, allow_unused=True)
+    for ours, gradient in zip(torch.autograd.grad(loss, parameters, allow_unused=True), theirs, strict=True):
+        torch.testing.assert_close(ours, gradient)
+
+
+@torch.no_grad()
+def test_dropout_acts_in_the_last_block_however_much_of_it_is_left_out():
+    model = make(layers=1)
+    model.blocks[0].down.weight.zero_()  # what the block's dropout changes is the attention
+    mask = torch.zeros((3, 19), dtype=torch.bool)
+    mask[:, 12:] = True
+
+    def loss(**dropout):
+        torch.manual_seed(3)
+        model.dropout.p = dropout.get("embedding", 0.0)
+        model.blocks[0].attention.dropout = dropout.get("weights", 0.0)
+        model.blocks[0].dropout.p = dropout.get("attention", 0.0)
+        return float(model.loss(TOKENS[:, :-1], TOKENS[:, 1:], mask))
+
+    places = ({}, {"embedding": 0.5}, {"weights": 0.5}, {"attention": 0.5})
+    assert len({loss(**place) for place in places}) == 1  # not while it is asked
+    model.train()
+    assert len({loss(**place) for place in places}) == 4
+
+
 def test_weights_start_small_and_the_embedding_is_tied():
     model = make(width=64, layers=8)
     assert model.blocks[0].up.weight.std().item() == pytest.approx(0.02, rel=0.1)

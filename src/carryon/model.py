@@ -7,7 +7,7 @@ Shapes: B batch, T tokens, S tokens attended to, D width, H heads, K width of on
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -71,10 +71,13 @@ class LanguageModel(nn.Module, ABC):
 
     def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None = None) -> Tensor:
         """The summed cross-entropy of the targets that count."""
-        logits_BTV = self(inputs_BT)
+        place = 0
         if mask_BT is not None:
             targets_BT = targets_BT.masked_fill(~mask_BT, -100)
-        return self.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.reshape(-1))
+            if mask_BT.device.type == "cpu":  # another device would have to be waited for
+                place = int(mask_BT.any(dim=0).byte().argmax())
+        scores_BTV = self.scores_from(place, inputs_BT)
+        return self.cross_entropy(scores_BTV.flatten(0, 1), targets_BT[:, place:].reshape(-1))
 
     def scores_from(self, place: int, tokens_BT: Tensor, alike: int = 0) -> Tensor:
         """The scores behind every token from this place on. In their first `alike` tokens the rows are the same."""
@@ -145,14 +148,16 @@ class Attention(nn.Module):
             y_BHTK = F.scaled_dot_product_attention(q_BHTK, k_BHTK, v_BHTK, attn_mask=bias, dropout_p=dropout)
         return self.merge(y_BHTK)
 
-    def after(self, before: Before, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor, skip: int) -> Tensor:
+    def after(self, before: Before | None, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor, skip: int) -> Tensor:
         """What all tokens but the first `skip` find in those up to them, and in what every row begins with."""
-        q_BHTK, *own = self.split(x_BTD, ids_BT)
-        k_BHSK, v_BHSK = (
-            torch.cat((shared.expand(len(x_BTD), -1, -1, -1), new), dim=2)
-            for shared, new in zip(before, own, strict=True)
-        )
-        found_BHTK = F.scaled_dot_product_attention(q_BHTK[:, :, skip:], k_BHSK, v_BHSK, bias[..., skip:, :])
+        q_BHTK, k_BHSK, v_BHSK = self.split(x_BTD, ids_BT)
+        if before is not None:
+            k_BHSK, v_BHSK = (
+                torch.cat((shared.expand(len(x_BTD), -1, -1, -1), new), dim=2)
+                for shared, new in zip(before, (k_BHSK, v_BHSK), strict=True)
+            )
+        dropout = self.dropout if self.training else 0.0
+        found_BHTK = F.scaled_dot_product_attention(q_BHTK[:, :, skip:], k_BHSK, v_BHSK, bias[..., skip:, :], dropout)
         return self.merge(found_BHTK)
 
     def cached(
@@ -204,9 +209,9 @@ class Block(nn.Module):
         x_BTD = x_BTD + self.dropout(self.attention(self.attention_norm(x_BTD), ids_BT, bias))
         return x_BTD + self.mlp(x_BTD)
 
-    def after(self, before: Before, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor, skip: int) -> Tensor:
+    def after(self, before: Before | None, x_BTD: Tensor, ids_BT: Tensor, bias: Tensor, skip: int) -> Tensor:
         found_BTD = self.attention.after(before, self.attention_norm(x_BTD), ids_BT, bias, skip)
-        x_BTD = x_BTD[:, skip:] + found_BTD
+        x_BTD = x_BTD[:, skip:] + self.dropout(found_BTD)
         return x_BTD + self.mlp(x_BTD)
 
     def cached(
@@ -250,17 +255,24 @@ class Decoder(LanguageModel):
         return self.scores(x_BTD)
 
     def scores_from(self, place: int, tokens_BT: Tensor, alike: int = 0) -> Tensor:
-        kind = tokens_BT.device.type
+        kind, T = tokens_BT.device.type, tokens_BT.shape[1]
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else self.embedding.weight.dtype
-        read = self._read_once(min(place, alike), tokens_BT, dtype)
-        if read is None:
+        once = min(place, alike)
+        before: Sequence[Before | None]
+        if read := self._read_once(once, tokens_BT, dtype):
+            shared, x_BTD, ids_BT, bias = read
+            before = list(zip(shared.keys, shared.values, strict=True))
+        elif kind == "cpu" and _is_much(place, tokens_BT) and self.run_block is run_block:  # compiled, all is one code
+            once, before = 0, [None] * len(self.blocks)
+            ids_BT, x_BTD, own_bias = self._enter(tokens_BT)
+            bias = causal_bias(x_BTD.new_empty(T, T)) if own_bias is None else own_bias
+        else:
             return super().scores_from(place, tokens_BT)
-        shared, x_BTD, ids_BT, bias = read
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, Block)
             # Of the last block nothing is wanted but what will be given scores.
-            skip = place - min(place, alike) if layer == len(self.blocks) - 1 else 0
-            x_BTD = block.after((shared.keys[layer], shared.values[layer]), x_BTD, ids_BT, bias, skip)
+            skip = place - once if layer == len(self.blocks) - 1 else 0
+            x_BTD = block.after(before[layer], x_BTD, ids_BT, bias, skip)
         return self.scores(x_BTD)
 
     def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> Cache:
@@ -322,8 +334,7 @@ class Decoder(LanguageModel):
         None where little would be gained, since attention is faster without a mask, or where the rows' later tokens
         change the ids of their first.
         """
-        B, T = tokens_BT.shape
-        if B == 1 or not place or 4 * place < T:
+        if len(tokens_BT) == 1 or not _is_much(place, tokens_BT):
             return None
         ids_BT = self.position.ids(tokens_BT)
         if (ids_BT[:, :place] != ids_BT[:1, :place]).any():
@@ -378,6 +389,11 @@ def _places_alike(tokens_BT: Tensor, lengths_B: Tensor) -> int:
     """How many tokens all rows begin with, and none of them ends in."""
     same_T = (tokens_BT == tokens_BT[:1]).all(dim=0).long().cumprod(dim=0)
     return int(torch.minimum(same_T.sum(), lengths_B.min() - 1))
+
+
+def _is_much(place: int, tokens_BT: Tensor) -> bool:
+    """Whether doing less for the tokens before this place is worth a mask, without which attention is faster."""
+    return 0 < tokens_BT.shape[1] <= 4 * place
 
 
 def causal_bias(scores_BHTS: Tensor) -> Tensor:
