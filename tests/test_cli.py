@@ -1,6 +1,7 @@
 """The commands as people run them: real processes, real pipes."""
 
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -539,3 +540,21 @@ def test_how_long_training_will_take_is_told_once_it_is_known(capsys, monkeypatc
     first, second = capsys.readouterr().err.splitlines()
     assert first == "step 1/91  loss 2.0000  lr 1.0e-03  50k tokens/s"
     assert second == "step 11/91  loss 1.0000  lr 1.0e-03  50k tokens/s  80 s left"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="another library's threads elsewhere")
+@pytest.mark.parametrize(
+    ("given", "policy", "spins"),
+    [
+        ({}, "PASSIVE", 1_000),
+        ({"GOMP_SPINCOUNT": "7"}, "PASSIVE", 7),
+        ({"OMP_WAIT_POLICY": "PASSIVE"}, "PASSIVE", 0),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE", 30_000_000_000),
+    ],
+)
+def test_threads_that_wait_go_to_sleep_soon_unless_told_otherwise(given, policy, spins):
+    """As the library itself says that torch was loaded with."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    done = run("doctor", "--device", "cpu", "--json", env={**environment, "OMP_DISPLAY_ENV": "VERBOSE", **given})
+    assert f"OMP_WAIT_POLICY = '{policy}'" in done.stderr
+    assert f"GOMP_SPINCOUNT = '{spins}'" in done.stderr
