@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import pytest
 
@@ -28,6 +29,7 @@ from carryon.experiments.showing import cell_with_sampled
 from carryon.experiments.token_cost import TOKENS
 from carryon.formats import make_format
 from carryon.operations import operation
+from carryon.paper import figure
 from carryon.planning import Wanted, make_lines, make_plan
 from carryon.reports import Chapter, Figure, Table, TierPart, Verdict
 from carryon.reports.markdown import count_verdicts
@@ -829,6 +831,40 @@ def test_of_two_curves_both_middles_come_first():
     asked = needs(claim, Measured([], planned=planned))
     assert [one["examples"] for one in asked] == [2, 2, 1, 3, 1, 3]
     assert [one["format"] for one in asked[:2]] == ["plain", "reverse"]
+
+
+LETTERS = dict(zip(("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad"), "abcd", strict=True))
+IN_THE_PAPER = {
+    "longer_digits": lambda s: f"({ {5: 'a', 7: 'b', 10: 'c'}[s['digits']] }) {s['digits']}-digit, {s['format']}",
+    "one_more_digit": lambda s: f"({LETTERS[s['format']]}) {s['format']}, to {s['to']}-digit",
+}
+"""What a line's curve is called there."""
+
+
+def read_off(points, x):
+    """A curve, on straight lines over log x; past its end half of the errors go whenever x doubles."""
+    before, after = [p for p in points if 0 < p[0] <= x], [p for p in points if p[0] > x]
+    if not after:
+        return 100 - (100 - before[-1][1]) * before[-1][0] / x
+    if not before:
+        return after[0][1] * x / after[0][0]
+    (x0, y0), (x1, y1) = before[-1], after[0]
+    return y0 + (y1 - y0) * math.log(x / x0) / math.log(x1 / x0)
+
+
+@pytest.mark.parametrize("name", IN_THE_PAPER)
+def test_sizes_reach_as_far_as_claims_ask_where_formats_need_other_numbers_of_examples_than_in_the_paper(name):
+    """GPU time is not to be spent on curves that turn outside of what is tried."""
+    (label,) = EXPERIMENTS[name].paper
+    curves = figure(label)["series"]
+    for factors in product((0.5, 1.0, 2.0), repeat=2):
+        of_format = dict(zip(LETTERS, (factors[0], *factors, factors[1]), strict=True))
+
+        def world(s, of_format=of_format):
+            return read_off(curves[IN_THE_PAPER[name](s).replace("_", " ")], of_format[s["format"]] * s["examples"])
+
+        verdicts = EXPERIMENTS[name].verdicts(enough(results(name, world), name))
+        assert "not enough runs" not in {v.decision for v in verdicts}, (factors, [v.because for v in verdicts])
 
 
 def test_sampled_answers_are_not_averaged_with_greedy_ones():
