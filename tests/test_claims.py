@@ -738,11 +738,11 @@ def test_what_a_claim_waits_for_decides_it(experiment, claim):
     whole, runs = claim.decide(enough(lines, experiment.name)), set()
     for _ in range(2):
         asked = needs(claim, enough([line for line in lines if line.run in runs], experiment.name))
-        runs |= {line.run for line in lines if any(matches(line.settings, one) for one in asked)}
+        runs |= {line.run for line in lines if any(matches(line.settings, one.settings) for one in asked)}
     there = enough([line for line in lines if line.run in runs], experiment.name)
     assert claim.decide(there) == whole
     asked = needs(claim, there)
-    assert runs >= {line.run for line in lines if any(matches(line.settings, one) for one in asked)}
+    assert runs >= {line.run for line in lines if any(matches(line.settings, one.settings) for one in asked)}
 
 
 @every_claim
@@ -806,7 +806,7 @@ def test_where_a_curve_turns_is_found_by_halves(turn):
     there = []
     while asked := needs(claim, Measured(there, planned=sizes)):
         assert claim.decide(Measured(there, planned=sizes)).decision == "not enough runs"
-        there += [line for line in lines if line.settings == asked[0]]
+        there += [line for line in lines if line.settings == asked[0].settings]
     assert len(there) == 3
     measured = claim.measure(Measured(there, planned=sizes))
     assert measured == claim.measure(Measured(lines, planned=sizes))
@@ -819,7 +819,8 @@ def test_one_seed_tells_the_others_where_to_look():
     (line, *_) = results("wrapping", lambda s: 0)
     one, other = (replace(line, settings=sizes[at], metrics={"accuracy": right}) for at, right in ((2, 0.4), (3, 0.9)))
     asked = needs(claim, Measured([one, other], min_seeds=2, planned=sizes))
-    assert [a["examples"] for a in asked] == [4, 3, 1, 2, 5]
+    assert [need.settings["examples"] for need in asked] == [4, 3, 1, 2, 5]
+    assert [need.chance for need in asked] == [1, 0.5, 0, 0, 0]
 
 
 def test_of_two_curves_both_middles_come_first():
@@ -829,8 +830,9 @@ def test_of_two_curves_both_middles_come_first():
     planned = [{"format": format, "examples": size} for format in ("plain", "reverse") for size in (1, 2, 3)]
     claim = Claim("name", "Says.", either, "examples", (0, 2), (2, 5), "more")
     asked = needs(claim, Measured([], planned=planned))
-    assert [one["examples"] for one in asked] == [2, 2, 1, 3, 1, 3]
-    assert [one["format"] for one in asked[:2]] == ["plain", "reverse"]
+    assert [need.settings["examples"] for need in asked] == [2, 2, 1, 3, 1, 3]
+    assert [need.settings["format"] for need in asked[:2]] == ["plain", "reverse"]
+    assert [need.chance for need in asked] == [1, 1, 0.5, 0.5, 0.5, 0.5]
 
 
 LETTERS = dict(zip(("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad"), "abcd", strict=True))

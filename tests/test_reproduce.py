@@ -613,7 +613,7 @@ def test_of_runs_with_as_many_tokens_a_probe_takes_the_longest_examples(tmp_path
     plan = probe_plan([experiment("longer_digits")], "fast", 200, Store(tmp_path))
     (task,) = plan.tasks
     data = task.run.data
-    assert (data.format.name, data.digits, data.num_examples) == ("detailed_scratchpad", 10, 5_000)
+    assert (data.format.name, data.digits, data.num_examples) == ("detailed_scratchpad", 10, 10_000)
 
 
 # --- results and bad input ----------------------------------------------------------------------------------------

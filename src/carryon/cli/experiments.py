@@ -1,7 +1,7 @@
 """carryon experiments: what there is to run, what was run, and what the rest would take."""
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +23,7 @@ def experiments(
 ) -> None:
     """List all experiments: what they answer, what was run in each tier, what is missing and what it would cost.
 
-    Two times are told: until the claims are decided (less where a curve turns early), until all is run.
+    Two times are told: until the claims are decided, where curves are sought by halves; until all is run.
 
     Example: carryon experiments
     """
@@ -55,13 +55,14 @@ def _survey(store: "Store") -> tuple[list[Row], Row]:
     for tier in TIERS:
         known = Known.read(store, tier)
         seconds: dict[str, float] = {}
-        for_claims: set[str] = set()
+        for_claims: dict[str, float] = {}
         for row, experiment in zip(rows, EXPERIMENTS.values(), strict=True):
             plan = make_plan([experiment], tier, store, None, known, copy=False)  # type: ignore[arg-type]
             here = {task.key: plan.estimate(task) for task in plan.tasks}
             row[tier] = _state(plan.done, plan.total, here, plan.for_claims, plan.guessed)
             seconds |= here
-            for_claims |= plan.for_claims
+            for key, chance in plan.for_claims.items():
+                for_claims[key] = max(chance, for_claims.get(key, 0.0))
         states = [row[tier] for row in rows]
         done, wanted, guessed = (sum(state.get(key, 0) for state in states) for key in ("done", "of", "guessed"))
         total[tier] = _state(done, wanted, seconds, for_claims, guessed)
@@ -69,12 +70,13 @@ def _survey(store: "Store") -> tuple[list[Row], Row]:
 
 
 def _state(
-    done: int, wanted: int, seconds: Mapping[str, float], for_claims: Collection[str], guessed: int
+    done: int, wanted: int, seconds: Mapping[str, float], for_claims: Mapping[str, float], guessed: int
 ) -> dict[str, int]:
+    """`for_claims`: how likely each run decides one."""
     return {
         "done": done,
         "of": wanted,
-        "claims_wait_for_seconds": round(sum(seconds[key] for key in seconds if key in for_claims)),
+        "claims_wait_for_seconds": round(sum(for_claims.get(key, 0.0) * cost for key, cost in seconds.items())),
         "missing_seconds": round(sum(seconds.values())),
         **({"guessed": guessed} if guessed else {}),
     }

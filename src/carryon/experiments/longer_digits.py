@@ -31,9 +31,10 @@ FAST_SIZES = {
     "simplified_scratchpad": (500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000),
     "detailed_scratchpad": (250, 500, 1_000, 2_000, 5_000, 10_000),
 }
-"""The same at every length: a gap in one grid would pass for a difference. So wide that the claims are decided, too,
-where twice or half of the paper's examples are needed; what lies beyond the turns need not be run.
+"""The same at the lengths that are compared: a gap in one grid would pass for a difference. So wide that the claims are
+decided, too, where twice or half of the paper's examples are needed; what lies beyond the turns need not be run.
 """
+COMPARED = (5, 10)
 FAST_LONGER_STEPS = {
     "plain": {5: 5_000, 7: 7_500, 10: 10_000},
     "reverse": {5: 5_000, 7: 5_000, 10: 5_000},
@@ -58,7 +59,14 @@ def longer(format: str, digits: int, size: int) -> DataConfig:
 
 def growth(measured: Measured, format: str, level: float) -> float:
     """How many times the examples ten digits need, compared to five."""
-    return ratio(*(measured.crossing(level, format=format, digits=digits) for digits in (10, 5)))
+    return ratio(*(measured.crossing(level, format=format, digits=digits) for digits in reversed(COMPARED)))
+
+
+def sizes(tier: Tier, format: str, digits: int) -> tuple[int, ...]:
+    """Tier fast tries every other size at the length between those that are compared."""
+    if tier == "paper":
+        return SIZES[format]
+    return FAST_SIZES[format] if digits in COMPARED else FAST_SIZES[format][1::2]
 
 
 class LongerDigits(Experiment):
@@ -99,7 +107,7 @@ class LongerDigits(Experiment):
         cases = []
         for format in FORMATS:
             for digits in few(tier, DIGITS):
-                for size in few(tier, (SIZES if tier == "paper" else FAST_SIZES)[format]):
+                for size in few(tier, sizes(tier, format, digits)):
                     run = make_run(
                         tier,
                         longer(format, digits, size),

@@ -1,16 +1,20 @@
 """What to run first: what a claim waits for, the claims that cost least before the others."""
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from ..experiments import Case, Claim, Experiment, Measured, Tier, matches, needs
 from .known import Known, Wanted, work_for
 
+Likely = tuple[Wanted, float]
+"""What a claim waits for, and the chance that it needs it, about."""
+
 
 def in_order(
     wanted: Sequence[Wanted], experiments: Iterable[Experiment], tier: Tier, seeds: int | None, known: Known
-) -> tuple[list[Wanted], list[Wanted]]:
+) -> tuple[list[Likely], list[Wanted]]:
     """What is missing: that which claims wait for, and the rest, both the most informative first."""
-    waited_for: list[list[Wanted]] = []
+    waited_for: list[list[Likely]] = []
     missing: list[Wanted] = []
     for experiment in experiments:
         found = [(want, known.find(want)) for want in wanted if want.experiment == experiment.name]
@@ -22,38 +26,50 @@ def in_order(
             enough = [want for want in missing_here if want.case.run.seed < experiment.seeds[tier]]
             waited_for += (_waited_for(claim, measured, enough) for claim in experiment.claims)
     first = _cheapest_first(waited_for, tier, known)
-    taken = {id(want) for want in first}
+    taken = {id(want) for want, _ in first}
     # Of the rest, one seed of everything before the second of anything.
     rest = sorted((want for want in missing if id(want) not in taken), key=lambda want: want.case.run.seed)
     return first, rest
 
 
-def _waited_for(claim: Claim, measured: Measured, missing: Sequence[Wanted]) -> list[Wanted]:
+def _waited_for(claim: Claim, measured: Measured, missing: Sequence[Wanted]) -> list[Likely]:
     """What a claim asks for, in that order: the end of a curve may not be needed."""
     asked = needs(claim, measured)
 
-    def places(want: Wanted) -> Iterable[int]:
-        return (at for at, one in enumerate(asked) if any(matches(given, one) for _, given in want.lines))
+    def places(want: Wanted) -> list[int]:
+        return [at for at, need in enumerate(asked) if any(matches(given, need.settings) for _, given in want.lines)]
 
-    found = [(place, want) for want in missing if (place := next(iter(places(want)), None)) is not None]
-    return [want for _, want in sorted(found, key=lambda pair: pair[0])]
+    found = [(found[0], max(asked[at].chance for at in found), want) for want in missing if (found := places(want))]
+    return [(want, chance) for _, chance, want in sorted(found, key=lambda each: each[0])]
 
 
-def _cheapest_first(waited_for: Sequence[list[Wanted]], tier: Tier, known: Known) -> list[Wanted]:
+def _cheapest_first(waited_for: Sequence[list[Likely]], tier: Tier, known: Known) -> list[Likely]:
     """Each claim's runs together, those first that take the least beyond what was put before them."""
     seconds: dict[str, float] = {}
-    for want in (want for wants in waited_for for want in wants):
+    for want, _ in chain.from_iterable(waited_for):
         for key, run in want.chain:
             if key not in seconds:
                 seconds[key] = known.estimate(work_for(run, want.experiment), tier)
-    ordered: dict[int, Wanted] = {}
-    left = [wants for wants in waited_for if wants]
+    ordered: dict[int, Likely] = {}
+    left = [likely for likely in waited_for if likely]
     while left:
-        costs = [sum(seconds[key] for key in {key for want in wants for key, _ in want.chain}) for wants in left]
-        wants = left.pop(costs.index(min(costs)))
-        ordered |= {id(want): want for want in wants}
-        seconds |= dict.fromkeys((key for want in wants for key, _ in want.chain), 0.0)
+        chances = [chances_by_run(likely) for likely in left]
+        costs = [sum(chance * seconds[key] for key, chance in those.items()) for those in chances]
+        cheapest = costs.index(min(costs))
+        for want, chance in left.pop(cheapest):
+            before = ordered.get(id(want), (want, 0.0))
+            ordered[id(want)] = (want, max(chance, before[1]))
+        seconds |= dict.fromkeys(chances[cheapest], 0.0)
     return list(ordered.values())
+
+
+def chances_by_run(likely: Iterable[Likely]) -> dict[str, float]:
+    """How likely each run is needed, and each that others start from."""
+    chances: dict[str, float] = {}
+    for want, chance in likely:
+        for key, _ in want.chain:
+            chances[key] = max(chance, chances.get(key, 0.0))
+    return chances
 
 
 def spread(cases: Sequence[Case]) -> list[Case]:

@@ -16,7 +16,7 @@ from ..results import Line, Store
 from .choosing import choose
 from .converting import make_lines, make_tasks, measured_again
 from .known import Known, Wanted, work_for
-from .ordering import in_order, spread
+from .ordering import chances_by_run, in_order, spread
 
 
 @dataclass
@@ -30,8 +30,8 @@ class Plan:
     """Cases that were asked for."""
     done: int
     """Those of them that need nothing."""
-    for_claims: set[str] = field(default_factory=set)
-    """Hashes of the runs that claims waited for when the plan was made."""
+    for_claims: dict[str, float] = field(default_factory=dict)
+    """By hash, runs that claims waited for when the plan was made, and the chance that they need them, about."""
     known: Known = field(default_factory=Known)
     experiments: Sequence[Experiment] = ()
     seeds: int | None = None
@@ -89,7 +89,7 @@ class Plan:
         """The same, by what is known by now: what a curve turned out not to need comes later."""
         places: dict[str, int] = {}
         first, rest = in_order(self.wanted, self.experiments, self.tier, self.seeds, self.known)
-        for want in (*first, *rest):
+        for want in (*(want for want, _ in first), *rest):
             for key, _ in want.chain:
                 places.setdefault(key, len(places))
         return sorted(tasks, key=lambda task: places.get(task.key, len(places)))
@@ -143,10 +143,10 @@ def make_plan(
         for want in wanted:
             own = known.own.get(want.experiment, set())
             store.add(tier, want.experiment, [line for line in known.find(want) or () if line.key not in own])
-    first, rest = in_order(wanted, experiments, tier, seeds, known)
+    likely, rest = in_order(wanted, experiments, tier, seeds, known)
+    first = [want for want, _ in likely]
     runs = {want.key for want in (*first, *rest)}
     others = [want for want in wanted if want.key in runs]
     tasks = make_tasks([*first, *rest, *others], known)
     total, done = len(wanted), len(wanted) - len(first) - len(rest)
-    for_claims = {key for want in first for key, _ in want.chain}
-    return Plan(tier, store, wanted, tasks, total, done, for_claims, known, experiments, seeds)
+    return Plan(tier, store, wanted, tasks, total, done, chances_by_run(likely), known, experiments, seeds)
