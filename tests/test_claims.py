@@ -320,7 +320,7 @@ WORLDS = {
         ),
         "worked steps help square root little": (
             lambda s, v: 50 + v * (s["operation"] == "sqrt" and s["format"] == "detailed_scratchpad"),
-            (-19.9, 20.1, 40.1),
+            (19.9, 20.1, 40.1),
         ),
     },
     "function_errors": {
@@ -709,6 +709,15 @@ def test_a_rule_with_two_sides_has_both(where, numbers):
 def test_a_digit_that_does_no_harm_is_learnt_in_good_part():
     claim = claim_of("unseen_digits", "partial generalization")
     assert claim.decide(enough(results("unseen_digits", lambda s: 99.9), "unseen_digits")).decision == "holds"
+
+
+@pytest.mark.parametrize("name", ["sine", "square root"])
+@pytest.mark.parametrize(("gain", "decision"), [(-4.9, "holds"), (-5.1, "does not hold")])
+def test_worked_steps_that_hurt_are_no_little_help(name, gain, decision):
+    claim_name = f"worked steps help {name} little"
+    world, _ = WORLDS["other_operations"][claim_name]
+    measured = enough(results("other_operations", lambda s: world(s, gain)), "other_operations")
+    assert claim_of("other_operations", claim_name).decide(measured).decision == decision
 
 
 @every_claim

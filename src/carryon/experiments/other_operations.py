@@ -69,6 +69,20 @@ def helps(operation: str, word: str) -> Claim:
     )
 
 
+def helps_little(operation: str, name: str, word: str) -> Claim:
+    return Claim(
+        f"worked steps help {name} little",
+        f"Worked steps help {word} little.",
+        lambda measured: gain(measured, operation, 10_000),
+        "10,000 examples, detailed minus plain",
+        (-5, 20),
+        (20, 40),
+        "they matter somewhat",
+        " points",
+        "before, steps that did any harm were taken to help little",
+    )
+
+
 class OtherOperations(Experiment):
     name = "other_operations"
     title = "Subtraction, multiplication, sine and square root"
@@ -89,26 +103,8 @@ class OtherOperations(Experiment):
             "it helps somewhat",
             " points",
         ),
-        Claim(
-            "worked steps help sine little",
-            "Worked steps help sine little.",
-            lambda m: gain(m, "sine", 10_000),
-            "10,000 examples, detailed minus plain",
-            (-INF, 20),
-            (20, 40),
-            "they matter somewhat",
-            " points",
-        ),
-        Claim(
-            "worked steps help square root little",
-            "Worked steps help the square root little.",
-            lambda m: gain(m, "sqrt", 10_000),
-            "10,000 examples, detailed minus plain",
-            (-INF, 20),
-            (20, 40),
-            "they matter somewhat",
-            " points",
-        ),
+        helps_little("sine", "sine", "sine"),
+        helps_little("sqrt", "square root", "the square root"),
     )
 
     def cases(self, tier: Tier) -> list[Case]:
