@@ -4,7 +4,6 @@ import os
 import re
 import sys
 import time
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,15 +74,20 @@ def reproduce(
         _probe(chosen, tier, probe, on, jobs, device, compile, gpus, address)
         return
     store = Store(results)
-    with nullcontext() if dry_run else store.locked():
-        plan = make_plan(chosen, tier, store, seeds, copy=not dry_run)  # type: ignore[arg-type]
-        for note in store.broken:
-            print(f"carryon: {note}", file=sys.stderr)
-        plan = plan.only(only) if only else plan
-        if dry_run:
-            _print_plan(plan)
-            return
-        _check_budget(plan, seconds)
+
+    def chosen_runs(copy: bool) -> "Plan":
+        plan = make_plan(chosen, tier, store, seeds, copy=copy)  # type: ignore[arg-type]
+        return plan.only(only) if only else plan
+
+    plan = chosen_runs(copy=False)  # what is refused leaves nothing behind
+    for note in store.broken:
+        print(f"carryon: {note}", file=sys.stderr)
+    if dry_run:
+        _print_plan(plan)
+        return
+    _check_budget(plan, seconds)
+    with store.locked():
+        plan = chosen_runs(copy=True)
         failed, left = _carry_out(plan, on, jobs, device, compile, runs, seconds, gpus, address)
     _say_what_failed(failed)
     if left:
