@@ -719,6 +719,7 @@ def test_bad_input_is_one_line(tmp_path):
     fails(tmp_path, "reproduce", "lemmas", "--jobs", "-2", says="-2 is too small: at least 1")
     fails(tmp_path, "reproduce", "lemmas", "--probe", "0", says="0 is too small: at least 1")
     fails(tmp_path, "reproduce", "lemmas", "--only", "moon", says="unknown setting 'moon'")
+    fails(tmp_path, "reproduce", "lemmas", "--device", "moon", says="device 'moon' is not there")
     assert not any(tmp_path.iterdir())
     fails(tmp_path, "report", "lemmas", "--results", "nowhere", says="there are no results in nowhere")
     assert not (tmp_path / "report.html").exists()

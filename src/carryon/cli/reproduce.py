@@ -86,6 +86,7 @@ def reproduce(
         _print_plan(plan)
         return
     _check_budget(plan, seconds)
+    _check_device(plan, on, device)
     with store.locked():
         plan = chosen_runs(copy=True)
         failed, left = _carry_out(plan, on, jobs, device, compile, runs, seconds, gpus, address)
@@ -270,6 +271,13 @@ def _check_budget(plan: "Plan", budget: float | None) -> None:
     least = min(plan.estimate(task) for task in plan.tasks)
     if budget < least:
         raise BadConfig(f"a budget of {duration(budget)} fits no run: the shortest takes about {duration(least)}")
+
+
+def _check_device(plan: "Plan", on: str, device: str) -> None:
+    if on == "local" and plan.tasks:
+        from ..devices import pick_device
+
+        pick_device(device)
 
 
 def _print_plan(plan: "Plan") -> None:
