@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -341,6 +342,17 @@ def test_time_that_is_up_between_two_questions_stops_there_and_loses_no_answer(t
     done = perform(task, tmp_path, "cpu")
     assert done.answers[QUESTION.hash] == run.read_evaluation(QUESTION.hash)
     assert done.answers[second.hash]["count"] == 3
+
+
+@pytest.mark.timeout(120)
+def test_a_cluster_is_given_what_claims_surely_need_and_then_what_that_asks_for(tmp_path):
+    arguments = ("reproduce", "matrix_completion_vs_model", "--tier", "smoke", "--decide", "--on", "ray")
+    command = [sys.executable, "-m", "carryon", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("no claim waits for a run any more")
+    rounds = [line.partition(";")[0] for line in done.stderr.splitlines() if " runs to do, " in line]
+    assert rounds == ["3 runs to do, 0 done", "1 runs to do, 4 done"]
 
 
 def test_without_ray_it_says_what_to_install(monkeypatch, tmp_path):

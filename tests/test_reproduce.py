@@ -436,6 +436,41 @@ def test_what_a_curve_turned_out_not_to_need_comes_later(tmp_path):
     assert runs_until_decided("again", True) < runs_until_decided("once", False)
 
 
+def test_only_what_decides_the_claims_is_run(tmp_path):
+    one, store = experiment("longer_digits"), Store(tmp_path)
+    plan = make_plan([one], "fast", store)
+    chances = [plan.for_claims[task.key] for task in plan.to_decide().tasks]
+    assert [task for task in plan.tasks if task.key in plan.for_claims] == plan.to_decide().tasks
+    assert [task for task in plan.tasks if plan.for_claims.get(task.key) == 1] == plan.to_decide(surest=True).tasks
+    assert set(chances) == {1, 0.5, 0.25}
+    tasks, count = plan.to_decide().tasks, 0
+    while tasks:
+        task, count = tasks.pop(0), count + 1
+        accuracy = float(task.run.data.num_examples >= (50_000 if task.run.data.format.name == "plain" else 5_000))
+        answers = {question.hash: {"accuracy": accuracy} for question in task.evaluations}
+        plan.keep(task, Outcome(task.key, answers, 1.0, "cpu", "abc"))
+        tasks = plan.reorder(tasks, to_decide=True)
+    assert {verdict.decision for verdict in one.verdicts(results_of(one, store))} <= {"holds", "does not hold"}
+    assert (
+        sum(chances) / 2 < count < sum(chances) < len(chances) / 1.5
+    )  # what one seed tells the others saves some, too
+    assert not make_plan([one], "fast", store).to_decide().tasks
+
+
+def test_deciding_ends_where_no_claim_waits(tmp_path):
+    arguments = ("reproduce", "matrix_completion_vs_model", "--tier", "smoke", "--decide")
+    listed = run(tmp_path, *arguments, "--dry-run").stdout_text
+    assert listed.startswith("0 of 12 runs are done, claims wait for 5 runs at most, about ")
+    assert len(listed.splitlines()) == 6
+    done = run(tmp_path, *arguments)
+    assert done.returncode == 0, done.stderr_text
+    assert done.stdout_text.startswith("no claim waits for a run any more: 'carryon report")
+    assert run(tmp_path, *arguments, "--dry-run").stdout_text.endswith("no claim waits for a run\n")
+    assert 0 < len(Store(tmp_path / "results").read("smoke", "matrix_completion_vs_model")) < 12
+    fails(tmp_path, *arguments, "--seeds", "1", says="'--seeds' says how many: give one")
+    fails(tmp_path, *arguments, "--probe", "1", says="'--decide' runs what claims wait for: give one")
+
+
 def results_of(one, store):
     return Measured(store.read("fast", one.name), "fast", 3, one.planned("fast"))
 

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +32,9 @@ def reproduce(
         list[str] | None,
         typer.Option(metavar="SETTINGS", help="Only runs with these settings, such as reverse,2000. Can be repeated."),
     ] = None,
+    decide: Annotated[
+        bool, typer.Option("--decide", help="Only what claims wait for; curves are sought by halves.")
+    ] = False,
     budget: Annotated[str | None, typer.Option(help="Stop in time: 90s, 25m, 2h.")] = None,
     on: Annotated[str, typer.Option(help="local, ray or slurm.")] = "local",
     jobs: Annotated[
@@ -53,7 +57,7 @@ def reproduce(
     """Run what is missing of the paper's figures and tables. Safe to kill; the same command goes on.
 
     What claims wait for is run first, the claims that cost least before the others.
-    Where a curve reaches a level is sought by halves.
+    Where a curve reaches a level is sought by halves. '--decide' ends there.
 
     Example: carryon reproduce plain_vs_reverse --tier fast --budget 25m
     """
@@ -69,27 +73,36 @@ def reproduce(
     chosen = list(EXPERIMENTS.values()) if "all" in names else [experiment(name) for name in names]
     seconds = _seconds(budget) if budget is not None else None
     if probe is not None:
-        if only:
-            raise Unsupported("'--probe' tries the heaviest run of each experiment, '--only' chooses runs: give one")
+        if only or decide:
+            other = "'--only' chooses runs" if only else "'--decide' runs what claims wait for"
+            raise Unsupported(f"'--probe' tries the heaviest run of each experiment, {other}: give one")
         _probe(chosen, tier, probe, on, jobs, device, compile, gpus, address)
         return
+    if decide and seeds is not None:
+        raise Unsupported("'--decide' runs the seeds that claims ask for, '--seeds' says how many: give one")
     store = Store(results)
 
     def chosen_runs(copy: bool) -> "Plan":
         plan = make_plan(chosen, tier, store, seeds, copy=copy)  # type: ignore[arg-type]
-        return plan.only(only) if only else plan
+        plan = plan.only(only) if only else plan
+        return plan.to_decide(surest=on != "local") if decide else plan
 
     plan = chosen_runs(copy=False)  # what is refused leaves nothing behind
     for note in store.broken:
         print(f"carryon: {note}", file=sys.stderr)
     if dry_run:
-        _print_plan(plan)
+        _print_plan(plan, decide)
         return
     _check_budget(plan, seconds)
     _check_device(plan, on, device)
+    deadline = time.time() + seconds if seconds is not None else None
     with store.locked():
-        plan = chosen_runs(copy=True)
-        failed, left = _carry_out(plan, on, jobs, device, compile, runs, seconds, gpus, address)
+        while True:
+            plan = chosen_runs(copy=True)
+            failed, left = _carry_out(plan, decide, on, jobs, device, compile, runs, deadline, gpus, address)
+            # A cluster is given what is surely needed, and then what that turns out to need.
+            if failed or left or not (decide and plan.tasks and on != "local"):
+                break
     _say_what_failed(failed)
     if left:
         cost = sum(plan.estimate(task) for task in left)
@@ -97,7 +110,9 @@ def reproduce(
     if failed or left:
         raise typer.Exit(1 if failed else 0)
     where = "" if results == RESULTS else f" --results {results}"
-    print(f"all done: 'carryon report {' '.join(names)} --tier {tier}{where}' shows it")
+    runs_left = "one of these runs" if only else "a run"
+    what = f"no claim waits for {runs_left} any more" if decide else "all done"
+    print(f"{what}: 'carryon report {' '.join(names)} --tier {tier}{where}' shows it")
 
 
 def _say_what_failed(failed: list[tuple[str, str]]) -> None:
@@ -122,7 +137,7 @@ def _probe(chosen: list[Any], tier: str, steps: int, *how: Any) -> None:
     on, jobs, device, compile, gpus, address = how
     with tempfile.TemporaryDirectory() as folder:
         plan = probe_plan(chosen, tier, steps, Store(Path(folder) / "results"))  # type: ignore[arg-type]
-        failed, _ = _carry_out(plan, on, jobs, device, compile, Path(folder) / "runs", None, gpus, address)
+        failed, _ = _carry_out(plan, False, on, jobs, device, compile, Path(folder) / "runs", None, gpus, address)
     _say_what_failed(failed)
     if failed:
         raise typer.Exit(1)
@@ -131,12 +146,13 @@ def _probe(chosen: list[Any], tier: str, steps: int, *how: Any) -> None:
 
 def _carry_out(
     plan: "Plan",
+    decide: bool,
     on: str,
     jobs: int | None,
     device: str,
     compile: str,
     runs: Path,
-    budget: float | None,
+    deadline: float | None,
     gpus: float,
     address: str | None,
 ) -> tuple[list[tuple[str, str]], list["Task"]]:
@@ -165,7 +181,11 @@ def _carry_out(
             plan.keep(task, outcome)
         screen.finished(task, outcome)
 
-    deadline = time.time() + budget if budget is not None else None
+    def reorder(tasks: "Sequence[Task]") -> "list[Task]":
+        ordered = plan.reorder(tasks, to_decide=decide)
+        screen.given_up({task.key for task in tasks} - {task.key for task in ordered})
+        return ordered
+
     arguments: dict[str, Any] = {"device": device, "compile": compile}
     if on == "ray":
         from ..execution.on_ray import run_on_ray
@@ -187,7 +207,8 @@ def _carry_out(
             deadline=deadline,
             estimate=plan.estimate,
             started=screen.started,
-            reorder=plan.reorder if plan.trains_at_full_size else None,  # small runs take less than to think about them
+            # Small runs take less than to think about them.
+            reorder=reorder if decide or plan.trains_at_full_size else None,
             **arguments,
         )
     screen.close()
@@ -209,6 +230,12 @@ class Overview:
         self._running: dict[str, str] = {}
         cost = duration(self._forecast.left())
         print(f"{self._total} runs to do, {plan.done} done; about {cost} ({plan.basis})", file=sys.stderr, flush=True)
+
+    def given_up(self, tasks: Collection[str]) -> None:
+        """What nobody needs any more."""
+        self._total -= len(tasks)
+        for task in tasks:
+            self._forecast.gave_up(task, 0.0, time.monotonic() - self._began)
 
     def started(self, task: "Task") -> None:
         self._running[task.key] = self._plan.name_of(task)
@@ -280,9 +307,14 @@ def _check_device(plan: "Plan", on: str, device: str) -> None:
         pick_device(device)
 
 
-def _print_plan(plan: "Plan") -> None:
-    cost = sum(plan.estimate(task) for task in plan.tasks)
-    left = f"{len(plan.tasks)} to do, about {duration(cost)} ({plan.basis})" if plan.tasks else "none to do"
-    print(f"{plan.done} of {plan.total} runs are done, {left}")
+def _print_plan(plan: "Plan", decide: bool) -> None:
+    if decide:
+        cost = sum(plan.for_claims[task.key] * plan.estimate(task) for task in plan.tasks)
+        left = f"claims wait for {len(plan.tasks)} runs at most" if plan.tasks else "no claim waits for a run"
+    else:
+        cost = sum(plan.estimate(task) for task in plan.tasks)
+        left = f"{len(plan.tasks)} to do" if plan.tasks else "none to do"
+    about = f", about {duration(cost)} ({plan.basis})" if plan.tasks else ""
+    print(f"{plan.done} of {plan.total} runs are done, {left}{about}")
     for task in plan.tasks:
         print(f"  {plan.name_of(task)}, seed {task.run.seed}")

@@ -85,14 +85,23 @@ class Plan:
         tasks = [task for task in self.tasks if task.key in keys]
         return replace(self, tasks=tasks, total=len(chosen), done=len(chosen) - len(missing))
 
-    def reorder(self, tasks: Sequence[Task]) -> list[Task]:
-        """The same, by what is known by now: what a curve turned out not to need comes later."""
+    def to_decide(self, surest: bool = False) -> "Plan":
+        """Only what claims wait for; `surest`: of that, what they need whatever the rest will say."""
+        chances = {task.key: self.for_claims[task.key] for task in self.tasks if task.key in self.for_claims}
+        least = max(chances.values(), default=0.0) if surest else 0.0
+        return replace(self, tasks=[task for task in self.tasks if chances.get(task.key, -1.0) >= least])
+
+    def reorder(self, tasks: Sequence[Task], to_decide: bool = False) -> list[Task]:
+        """The same, by what is known by now: what a curve turned out not to need comes later, or not at all if only the
+        claims are to be decided.
+        """
         places: dict[str, int] = {}
-        first, rest = in_order(self.wanted, self.experiments, self.tier, self.seeds, self.known)
-        for want in (*(want for want, _ in first), *rest):
+        likely, rest = in_order(self.wanted, self.experiments, self.tier, self.seeds, self.known)
+        for want in (*(want for want, _ in likely), *(() if to_decide else rest)):
             for key, _ in want.chain:
                 places.setdefault(key, len(places))
-        return sorted(tasks, key=lambda task: places.get(task.key, len(places)))
+        kept = [task for task in tasks if task.key in places or not to_decide]
+        return sorted(kept, key=lambda task: places.get(task.key, len(places)))
 
     def keep(self, task: Task, outcome: Outcome) -> None:
         """Write an outcome to the results of every experiment that wanted it, now or before.
