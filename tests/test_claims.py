@@ -946,6 +946,9 @@ def test_a_seed_that_decides_nothing_by_itself_is_not_counted():
     verdict = claim.decide(Measured(by_seeds(1, 2, 3)))
     assert verdict.decision == "holds with a correction"
     assert not verdict.hangs_on_seed
+    bounds = iter([3_000, AtLeast(900), 6_000, 4_000])
+    verdict = claim.decide(Measured(by_seeds(1, 2, 3)))
+    assert verdict.because.endswith("; seed by seed 4,000 to 6,000: with a correction for 1, not for 1")
 
 
 def test_verdicts_that_hang_on_the_seed_are_counted():

@@ -190,6 +190,14 @@ def test_texts_are_confirmed_side_by_side_by_threads_that_compute_alone(model, p
     assert torch.get_num_threads() == 2
 
 
+def test_few_texts_are_shared_out_among_all_threads(model, two_threads):
+    texts = Texts.of([(prompt, "3$") for prompt in PROMPTS])
+    completer = Completer(model, TOKENIZER, ended, 30)
+    rows = [len(draft.rows) for draft in completer._prepare(texts, "")]
+    assert sum(rows) == len(PROMPTS)
+    assert max(rows) <= max(8, len(PROMPTS) / 2) < len(PROMPTS)
+
+
 def test_what_fails_in_a_thread_fails(model, two_threads, monkeypatch):
     def fail(*given):
         raise MemoryError("no room")

@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import typer
 
+from carryon.cli.reproduce import reproduce
 from carryon.config import CompletionConfig, EvaluationConfig, RunConfig
 from carryon.costs import Costs, Forecast, work_of
 from carryon.errors import BadConfig, OutOfMemory, UnknownName, Unsupported
@@ -427,9 +429,7 @@ def test_what_a_curve_turned_out_not_to_need_comes_later(tmp_path):
         tasks, count = list(plan.tasks), 0
         while any(v.decision == "not enough runs" for v in one.verdicts(results_of(one, store))):
             task, count = tasks.pop(0), count + 1
-            accuracy = float(task.run.data.num_examples >= (50_000 if task.run.data.format.name == "plain" else 5_000))
-            answers = {question.hash: {"accuracy": accuracy} for question in task.evaluations}
-            plan.keep(task, Outcome(task.key, answers, 1.0, "cpu", "abc"))
+            plan.keep(task, learnt(task))
             tasks = plan.reorder(tasks) if again else tasks
         return count
 
@@ -438,18 +438,18 @@ def test_what_a_curve_turned_out_not_to_need_comes_later(tmp_path):
 
 def test_only_what_decides_the_claims_is_run(tmp_path):
     one, store = experiment("longer_digits"), Store(tmp_path)
-    plan = make_plan([one], "fast", store)
-    chances = [plan.for_claims[task.key] for task in plan.to_decide().tasks]
-    assert [task for task in plan.tasks if task.key in plan.for_claims] == plan.to_decide().tasks
-    assert [task for task in plan.tasks if plan.for_claims.get(task.key) == 1] == plan.to_decide(surest=True).tasks
+    whole = make_plan([one], "fast", store)
+    plan = whole.to_decide()
+    chances = [plan.for_claims[task.key] for task in plan.tasks]
+    assert [task for task in whole.tasks if task.key in plan.for_claims] == plan.tasks
     assert set(chances) == {1, 0.5, 0.25}
-    tasks, count = plan.to_decide().tasks, 0
+    assert plan.surest(plan.tasks) == [task for task in plan.tasks if plan.for_claims[task.key] == 1]
+    assert sum(map(plan.expected, plan.tasks)) < 0.6 * sum(map(plan.estimate, plan.tasks))
+    tasks, count = list(plan.tasks), 0
     while tasks:
         task, count = tasks.pop(0), count + 1
-        accuracy = float(task.run.data.num_examples >= (50_000 if task.run.data.format.name == "plain" else 5_000))
-        answers = {question.hash: {"accuracy": accuracy} for question in task.evaluations}
-        plan.keep(task, Outcome(task.key, answers, 1.0, "cpu", "abc"))
-        tasks = plan.reorder(tasks, to_decide=True)
+        plan.keep(task, learnt(task))
+        tasks = plan.reorder(tasks)
     assert {verdict.decision for verdict in one.verdicts(results_of(one, store))} <= {"holds", "does not hold"}
     assert (
         sum(chances) / 2 < count < sum(chances) < len(chances) / 1.5
@@ -457,18 +457,48 @@ def test_only_what_decides_the_claims_is_run(tmp_path):
     assert not make_plan([one], "fast", store).to_decide().tasks
 
 
+def learnt(task):
+    """Every sum is right once there are enough examples."""
+    accuracy = float(task.run.data.num_examples >= (50_000 if task.run.data.format.name == "plain" else 5_000))
+    answers = {question.hash: {"accuracy": accuracy} for question in task.evaluations}
+    return Outcome(task.key, answers, 1.0, "cpu", "abc")
+
+
 def test_deciding_ends_where_no_claim_waits(tmp_path):
     arguments = ("reproduce", "matrix_completion_vs_model", "--tier", "smoke", "--decide")
     listed = run(tmp_path, *arguments, "--dry-run").stdout_text
-    assert listed.startswith("0 of 12 runs are done, claims wait for 5 runs at most, about ")
+    assert listed.startswith("0 of 12 runs are done, claims wait for 5 at most, about ")
     assert len(listed.splitlines()) == 6
-    done = run(tmp_path, *arguments)
+    done = run(tmp_path, *arguments, "--jobs", "1")
     assert done.returncode == 0, done.stderr_text
+    assert done.stderr_text.startswith("5 runs to do at most, 0 done; about 4 s")  # four of them, but for chance
     assert done.stdout_text.startswith("no claim waits for a run any more: 'carryon report")
-    assert run(tmp_path, *arguments, "--dry-run").stdout_text.endswith("no claim waits for a run\n")
+    assert run(tmp_path, *arguments, "--dry-run").stdout_text.endswith("claim waits for one\n")
     assert 0 < len(Store(tmp_path / "results").read("smoke", "matrix_completion_vs_model")) < 12
     fails(tmp_path, *arguments, "--seeds", "1", says="'--seeds' says how many: give one")
     fails(tmp_path, *arguments, "--probe", "1", says="'--decide' runs what claims wait for: give one")
+
+
+def test_a_run_that_fails_on_a_cluster_keeps_nobody_from_deciding_the_rest(tmp_path, monkeypatch, capsys):
+    """No run is given twice, and those of other curves are all given."""
+    given = []
+
+    def run_on_ray(tasks, root, tell, **_):
+        given.extend(task.key for task in tasks)
+        for task in tasks:
+            is_bad = (task.run.data.format.name, task.run.data.num_examples) == ("plain", 50_000)
+            tell(task, Outcome(task.key, error="no room") if is_bad else learnt(task))
+        return []
+
+    monkeypatch.setattr("carryon.execution.on_ray.run_on_ray", run_on_ray)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(typer.Exit) as ended:
+        reproduce(["longer_digits"], on="ray", decide=True)
+    assert ended.value.exit_code == 1
+    assert "runs failed:" in capsys.readouterr().err
+    assert len(set(given)) == len(given)
+    waiting = make_plan([experiment("longer_digits")], "fast", Store(tmp_path / "results")).to_decide().tasks
+    assert {(task.run.data.format.name, task.run.data.num_examples) for task in waiting} == {("plain", 50_000)}
 
 
 def results_of(one, store):
@@ -772,6 +802,19 @@ def test_a_report_goes_into_a_folder_that_is_named(tmp_path):
     done = run(tmp_path, "report", "lemmas", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr_text
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_folder_that_got_no_results_goes_again(tmp_path):
+    store = Store(tmp_path / "results")
+    with pytest.raises(RuntimeError, match="refused"), store.locked():
+        raise RuntimeError("refused")
+    assert not store.root.exists()
+    with store.locked():
+        store.add("fast", "lemmas", [LINE])
+    store.path("fast", "lemmas").unlink()
+    with store.locked():
+        pass
+    assert store.root.exists()  # it was there before
 
 
 def test_two_at_once_are_refused_by_name(tmp_path):

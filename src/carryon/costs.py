@@ -60,31 +60,32 @@ class Forecast:
 
     def __init__(self, estimates: Mapping[str, float], workers: int | None = None) -> None:
         """`workers`: how many tasks have seconds of their own at a time; as many as it turns out if left out."""
-        self._to_do = dict(estimates)
+        self.to_do = dict(estimates)
+        """Seconds of those that are not done."""
         self._typical = sum(estimates.values()) / max(1, len(estimates))
         self._workers = None if workers is None else max(1, min(workers, len(estimates)))
         self._expected = self._taken = self._spent = 0.0
 
     def finished(self, task: str, seconds: float, elapsed: float) -> None:
         """`seconds`: what it took in all; some of them may lie before the first of these tasks was begun."""
-        self._expected += self._to_do.pop(task, 0.0)
+        self._expected += self.to_do.pop(task, 0.0)
         self._taken += seconds
         self._spent += min(seconds, elapsed)
 
     def gave_up(self, task: str, seconds: float, elapsed: float) -> None:
-        self._to_do.pop(task, None)
+        self.to_do.pop(task, None)
         self._spent += min(seconds, elapsed)
 
     def left(self, elapsed: float = 0.0) -> float:
         """Seconds until all are done, so many after the first was begun."""
-        if not self._to_do:
+        if not self.to_do:
             return 0.0
         workers = self._workers or max(1.0, self._spent / max(elapsed, 1e-9))
         # One typical task that took what it should keeps the first few that are done from deciding alone.
         slower = (self._taken + self._typical) / max(self._expected + self._typical, 1e-9)
         begun = max(0.0, workers * elapsed - self._spent)
-        to_do = slower * sum(self._to_do.values())
-        return max(to_do - begun, to_do / len(self._to_do) / 2) / min(workers, len(self._to_do))
+        to_do = slower * sum(self.to_do.values())
+        return max(to_do - begun, to_do / len(self.to_do) / 2) / min(workers, len(self.to_do))
 
 
 def work_of(config: Mapping[str, Any]) -> Work:

@@ -9,7 +9,7 @@ import math
 import os
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -165,11 +165,18 @@ class Store:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Only one process at a time may add results."""
+        """Only one process at a time may add results. A folder that is made for that and gets none goes again."""
+        is_new = not self.root.exists()
         self.root.mkdir(parents=True, exist_ok=True)
 
         def busy(holder: str) -> RunMismatch:
             return RunMismatch(f"{self.root} is in use by process {holder}: wait for it, or stop it")
 
         with hold(self.root / ".lock", busy):
-            yield
+            try:
+                yield
+            finally:
+                if is_new and [path.name for path in self.root.iterdir()] == [".lock"]:
+                    with suppress(OSError):  # some systems keep a file that is open
+                        (self.root / ".lock").unlink()
+                        self.root.rmdir()

@@ -4,7 +4,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -81,37 +82,25 @@ def reproduce(
     if decide and seeds is not None:
         raise Unsupported("'--decide' runs the seeds that claims ask for, '--seeds' says how many: give one")
     store = Store(results)
-
-    def chosen_runs(copy: bool) -> "Plan":
-        plan = make_plan(chosen, tier, store, seeds, copy=copy)  # type: ignore[arg-type]
+    with nullcontext() if dry_run else store.locked():
+        plan = make_plan(chosen, tier, store, seeds, copy=not dry_run)  # type: ignore[arg-type]
+        for note in store.broken:
+            print(f"carryon: {note}", file=sys.stderr)
         plan = plan.only(only) if only else plan
-        return plan.to_decide(surest=on != "local") if decide else plan
-
-    plan = chosen_runs(copy=False)  # what is refused leaves nothing behind
-    for note in store.broken:
-        print(f"carryon: {note}", file=sys.stderr)
-    if dry_run:
-        _print_plan(plan, decide)
-        return
-    _check_budget(plan, seconds)
-    _check_device(plan, on, device)
-    deadline = time.time() + seconds if seconds is not None else None
-    with store.locked():
-        while True:
-            plan = chosen_runs(copy=True)
-            failed, left = _carry_out(plan, decide, on, jobs, device, compile, runs, deadline, gpus, address)
-            # A cluster is given what is surely needed, and then what that turns out to need.
-            if failed or left or not (decide and plan.tasks and on != "local"):
-                break
+        plan = plan.to_decide() if decide else plan
+        if dry_run:
+            _print_plan(plan)
+            return
+        _check_budget(plan, seconds)
+        failed, left = _carry_out(plan, on, jobs, device, compile, runs, seconds, gpus, address)
     _say_what_failed(failed)
     if left:
-        cost = sum(plan.estimate(task) for task in left)
-        print(f"{len(left)} runs did not fit the budget (about {duration(cost)} of work): the same command goes on")
+        most, cost = " at most" if decide else "", sum(map(plan.expected, left))
+        print(f"{len(left)} runs{most} did not fit the budget (about {duration(cost)}): the same command goes on")
     if failed or left:
         raise typer.Exit(1 if failed else 0)
     where = "" if results == RESULTS else f" --results {results}"
-    runs_left = "one of these runs" if only else "a run"
-    what = f"no claim waits for {runs_left} any more" if decide else "all done"
+    what = f"no claim waits for {'one of these runs' if only else 'a run'} any more" if decide else "all done"
     print(f"{what}: 'carryon report {' '.join(names)} --tier {tier}{where}' shows it")
 
 
@@ -137,7 +126,7 @@ def _probe(chosen: list[Any], tier: str, steps: int, *how: Any) -> None:
     on, jobs, device, compile, gpus, address = how
     with tempfile.TemporaryDirectory() as folder:
         plan = probe_plan(chosen, tier, steps, Store(Path(folder) / "results"))  # type: ignore[arg-type]
-        failed, _ = _carry_out(plan, False, on, jobs, device, compile, Path(folder) / "runs", None, gpus, address)
+        failed, _ = _carry_out(plan, on, jobs, device, compile, Path(folder) / "runs", None, gpus, address)
     _say_what_failed(failed)
     if failed:
         raise typer.Exit(1)
@@ -146,13 +135,12 @@ def _probe(chosen: list[Any], tier: str, steps: int, *how: Any) -> None:
 
 def _carry_out(
     plan: "Plan",
-    decide: bool,
     on: str,
     jobs: int | None,
     device: str,
     compile: str,
     runs: Path,
-    deadline: float | None,
+    budget: float | None,
     gpus: float,
     address: str | None,
 ) -> tuple[list[tuple[str, str]], list["Task"]]:
@@ -182,37 +170,50 @@ def _carry_out(
         screen.finished(task, outcome)
 
     def reorder(tasks: "Sequence[Task]") -> "list[Task]":
-        ordered = plan.reorder(tasks, to_decide=decide)
-        screen.given_up({task.key for task in tasks} - {task.key for task in ordered})
+        ordered = plan.reorder(tasks)
+        screen.plan_again(ordered)
         return ordered
 
-    arguments: dict[str, Any] = {"device": device, "compile": compile}
-    if on == "ray":
-        from ..execution.on_ray import run_on_ray
+    deadline = time.time() + budget if budget is not None else None
+    arguments: dict[str, Any] = {"device": device, "compile": compile, "deadline": deadline}
 
-        left = run_on_ray(plan.tasks, runs, tell, gpus=gpus, address=address, deadline=deadline, **arguments)
-    elif on == "slurm":
-        from ..execution.on_slurm import run_on_slurm
+    def run(tasks: "Sequence[Task]") -> "list[Task]":
+        if on == "ray":
+            from ..execution.on_ray import run_on_ray
 
-        left = run_on_slurm(plan.tasks, runs, tell, gpus=gpus, jobs=jobs, deadline=deadline, **arguments)
-    else:
+            return run_on_ray(tasks, runs, tell, gpus=gpus, address=address, **arguments)
+        if on == "slurm":
+            from ..execution.on_slurm import run_on_slurm
+
+            return run_on_slurm(tasks, runs, tell, gpus=gpus, jobs=jobs, **arguments)
         from ..execution.local import run_local
 
-        left = run_local(
-            plan.tasks,
+        return run_local(
+            tasks,
             runs,
             tell,
             jobs=jobs or 1,
             sharing=on_gpu,
-            deadline=deadline,
             estimate=plan.estimate,
             started=screen.started,
             # Small runs take less than to think about them.
-            reorder=reorder if decide or plan.trains_at_full_size else None,
+            reorder=reorder if plan.deciding or plan.trains_at_full_size else None,
             **arguments,
         )
+
+    left: list[Task] = []
+    waiting = list(plan.tasks)
+    while waiting and not (left or stopped):
+        # A cluster is given what is surely needed, and then what that turns out to need.
+        now = plan.surest(waiting) if plan.deciding and on != "local" else waiting
+        left = run(now)
+        given = {task.key for task in now}
+        waiting = [task for task in waiting if task.key not in given]
+        waiting = reorder(waiting) if plan.deciding else waiting
+    left = [*stopped, *left, *waiting]
     screen.close()
-    return failed, list({task.key: task for task in (*stopped, *left)}.values())
+    left = list({task.key: task for task in left}.values())
+    return failed, plan.reorder(left) if plan.deciding else left
 
 
 class Overview:
@@ -223,22 +224,24 @@ class Overview:
         from ..costs import Forecast
 
         self._plan = plan
-        self._forecast = Forecast({task.key: plan.estimate(task) for task in plan.tasks}, workers)
+        self._forecast = Forecast({task.key: plan.expected(task) for task in plan.tasks}, workers)
         self._tty = sys.stderr.isatty()
         self._total, self._done = len(plan.tasks), 0
         self._began = time.monotonic()
         self._running: dict[str, str] = {}
         cost = duration(self._forecast.left())
-        print(f"{self._total} runs to do, {plan.done} done; about {cost} ({plan.basis})", file=sys.stderr, flush=True)
+        to_do = f"{self._total} run{'s' * (self._total > 1)} to do{' at most' if plan.deciding else ''}"
+        print(f"{to_do}, {plan.done} done; about {cost} ({plan.basis})", file=sys.stderr, flush=True)
 
-    def given_up(self, tasks: Collection[str]) -> None:
-        """What nobody needs any more."""
-        self._total -= len(tasks)
-        for task in tasks:
-            self._forecast.gave_up(task, 0.0, time.monotonic() - self._began)
+    def plan_again(self, waiting: "Sequence[Task]") -> None:
+        """By what is known now: others that waited are not needed any more."""
+        running = {key: seconds for key, seconds in self._forecast.to_do.items() if key in self._running}
+        self._forecast.to_do = running | {task.key: self._plan.expected(task) for task in waiting}
+        self._total = self._done + len(self._forecast.to_do)
 
     def started(self, task: "Task") -> None:
         self._running[task.key] = self._plan.name_of(task)
+        self._forecast.to_do[task.key] = self._plan.estimate(task)
         self._draw()
 
     def finished(self, task: "Task", outcome: "Outcome") -> None:
@@ -300,21 +303,13 @@ def _check_budget(plan: "Plan", budget: float | None) -> None:
         raise BadConfig(f"a budget of {duration(budget)} fits no run: the shortest takes about {duration(least)}")
 
 
-def _check_device(plan: "Plan", on: str, device: str) -> None:
-    if on == "local" and plan.tasks:
-        from ..devices import pick_device
-
-        pick_device(device)
-
-
-def _print_plan(plan: "Plan", decide: bool) -> None:
-    if decide:
-        cost = sum(plan.for_claims[task.key] * plan.estimate(task) for task in plan.tasks)
-        left = f"claims wait for {len(plan.tasks)} runs at most" if plan.tasks else "no claim waits for a run"
+def _print_plan(plan: "Plan") -> None:
+    cost = duration(sum(map(plan.expected, plan.tasks)))
+    if plan.deciding:
+        left = f"claims wait for {len(plan.tasks)} at most" if plan.tasks else "no claim waits for one"
     else:
-        cost = sum(plan.estimate(task) for task in plan.tasks)
         left = f"{len(plan.tasks)} to do" if plan.tasks else "none to do"
-    about = f", about {duration(cost)} ({plan.basis})" if plan.tasks else ""
+    about = f", about {cost} ({plan.basis})" if plan.tasks else ""
     print(f"{plan.done} of {plan.total} runs are done, {left}{about}")
     for task in plan.tasks:
         print(f"  {plan.name_of(task)}, seed {task.run.seed}")

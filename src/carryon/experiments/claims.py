@@ -54,11 +54,11 @@ class Claim:
             )
         if decision == "holds with a correction":
             because += f": {self.correction}"
-        alone = self._by_seed(measured)
-        decisions = [judged for one in alone if (judged := self._decision(one))]
-        differs = any(judged != decision for judged in decisions)
+        alone = [(one, judged) for one in self._by_seed(measured) if (judged := self._decision(one))]
+        differs = any(judged != decision for _, judged in alone)
         if differs:
-            because += f"; seed by seed {_shown(min(alone))} to {_shown(max(alone))}{self.unit}: {_tally(decisions)}"
+            low, high = min(one for one, _ in alone), max(one for one, _ in alone)
+            because += f"; seed by seed {_shown(low)} to {_shown(high)}{self.unit}: {_tally(j for _, j in alone)}"
         return Verdict(self.name, self.says, self.rule, decision, because, differs)
 
     def _by_seed(self, measured: Measured) -> list[float]:

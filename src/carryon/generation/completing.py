@@ -36,6 +36,8 @@ _CACHE_BYTES = {"mps": 2**30, "cpu": 2**28}
 _ROWS_AT_ONCE = {"mps": 4_096, "cpu": 512}
 _MOST_THREADS = 16
 """More would wait for Python more than they compute."""
+_FEWEST_ROWS = 8
+"""For a thread, if there are so many."""
 
 
 class Completer:
@@ -127,7 +129,8 @@ class Completer:
         # Every token is given scores at once, of large vocabularies more than all else takes.
         token_bytes = 8 * self.model.vocab_size + self.model.working_numbers_per_token * self._bytes_per_number
         at_once = min(16 * self.batch_size, self._cache_bytes // (token_bytes * self._threads))
-        return make_drafts(rows, order, lengths, self.batch_size, at_once, self.device)
+        each = max(_FEWEST_ROWS, -(-len(order) // self._threads))  # none is idle where texts are few
+        return make_drafts(rows, order, lengths, min(self.batch_size, each), at_once, self.device)
 
     def _complete(self, prompts: Sequence[str]) -> list[str]:
         completions = [""] * len(prompts)

@@ -31,11 +31,13 @@ class Plan:
     done: int
     """Those of them that need nothing."""
     for_claims: dict[str, float] = field(default_factory=dict)
-    """By hash, runs that claims waited for when the plan was made, and the chance that they need them, about."""
+    """By hash, runs that claims waited for when they were last asked, and the chance that they need them, about."""
     known: Known = field(default_factory=Known)
     experiments: Sequence[Experiment] = ()
     seeds: int | None = None
     """Of each run, if others than the claims want."""
+    deciding: bool = False
+    """Whether only the claims are to be decided."""
 
     @cached_property
     def by_key(self) -> dict[str, list[Wanted]]:
@@ -52,6 +54,10 @@ class Plan:
     def estimate(self, task: Task) -> float:
         """Seconds a task will take, by what its likes took."""
         return self.known.estimate(self._work(task), self.tier)
+
+    def expected(self, task: Task) -> float:
+        """The same, but for the chance that it turns out not to be needed."""
+        return self.estimate(task) * (self.for_claims.get(task.key, 0.0) if self.deciding else 1.0)
 
     @property
     def guessed(self) -> int:
@@ -85,22 +91,26 @@ class Plan:
         tasks = [task for task in self.tasks if task.key in keys]
         return replace(self, tasks=tasks, total=len(chosen), done=len(chosen) - len(missing))
 
-    def to_decide(self, surest: bool = False) -> "Plan":
-        """Only what claims wait for; `surest`: of that, what they need whatever the rest will say."""
-        chances = {task.key: self.for_claims[task.key] for task in self.tasks if task.key in self.for_claims}
-        least = max(chances.values(), default=0.0) if surest else 0.0
-        return replace(self, tasks=[task for task in self.tasks if chances.get(task.key, -1.0) >= least])
+    def to_decide(self) -> "Plan":
+        """Only what claims wait for."""
+        return replace(self, tasks=[task for task in self.tasks if task.key in self.for_claims], deciding=True)
 
-    def reorder(self, tasks: Sequence[Task], to_decide: bool = False) -> list[Task]:
+    def surest(self, tasks: Sequence[Task]) -> list[Task]:
+        """Those of them that claims most likely need: at first, what they need whatever the rest will say."""
+        most = max(self.for_claims.get(task.key, 0.0) for task in tasks)
+        return [task for task in tasks if self.for_claims.get(task.key, 0.0) >= most]
+
+    def reorder(self, tasks: Sequence[Task]) -> list[Task]:
         """The same, by what is known by now: what a curve turned out not to need comes later, or not at all if only the
         claims are to be decided.
         """
         places: dict[str, int] = {}
         likely, rest = in_order(self.wanted, self.experiments, self.tier, self.seeds, self.known)
-        for want in (*(want for want, _ in likely), *(() if to_decide else rest)):
+        self.for_claims = chances_by_run(likely)
+        for want in (*(want for want, _ in likely), *(() if self.deciding else rest)):
             for key, _ in want.chain:
                 places.setdefault(key, len(places))
-        kept = [task for task in tasks if task.key in places or not to_decide]
+        kept = [task for task in tasks if task.key in places or not self.deciding]
         return sorted(kept, key=lambda task: places.get(task.key, len(places)))
 
     def keep(self, task: Task, outcome: Outcome) -> None:

@@ -44,7 +44,7 @@ class Watch:
         return max((exam.shortest for exam in self._validation if isinstance(exam, Exam)), default=0)
 
     def look(self, progress: Progress, stepper: Stepper) -> dict[str, Any]:
-        row: dict[str, Any] = {"step": progress.step, "seconds": round(progress.seconds, 3)}
+        row: dict[str, Any] = {"step": progress.step, "seconds": 0.0}
         row["lr"] = lr_at(progress.step, self._config.train)
         row["loss"] = stepper.mean_loss()
         if self._validation:  # of several data sets: the mean over them
@@ -52,6 +52,7 @@ class Watch:
             row["validation"] = sum(accuracies) / len(accuracies)
         for name, exam in self._exams.items():
             row[name] = main_number(exam.ask_briefly())
+        row["seconds"] = round(progress.seconds, 3)  # when all that is known
         return row
 
 

@@ -116,8 +116,9 @@ def _learnt(device: str) -> Found:
     # What came after a look, but for the process's end, is known.
     reached, held = (seconds - (result["seconds"] - row["seconds"]) for row in (good[0], rows[-1]))
     right = next(iter(result["evaluations"].values()))
+    then = f"{held:.1f} s until that held" if result["stopped"] != "all steps done" else "which did not hold"
     text = (
-        f"{reached:.1f} s to {FAST_STOP.accuracy:.1%} of the validation set, {held:.1f} s until that held, "
+        f"{reached:.1f} s to {FAST_STOP.accuracy:.1%} of the validation set, {then}, "
         f"{seconds:.1f} s to the result ({result['steps']:,} steps and compiling {result['training_seconds']:.1f} s), "
         f"{right:.2%} right"
     )
