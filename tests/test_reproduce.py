@@ -31,6 +31,7 @@ from carryon.planning import make_plan, probe_plan, spread
 from carryon.results import Line, Store
 from carryon.runs import Run
 
+LINE = Line("r", "e", {"a": 1}, {"format": "plain"}, 0, {"accuracy": 0.5}, 1.0, "cpu", "abc")
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_WAIT_POLICY": "PASSIVE", "COLUMNS": "200"}
 
 
@@ -188,7 +189,7 @@ def test_what_is_told_of_a_run_comes_from_one_training(smoke, tmp_path):
     path = results / "smoke" / "noisy_prefix.jsonl"
     rows = [json.loads(row) for row in path.read_text().splitlines()]
     for row in rows:
-        row["metrics"]["exact"] = 2.0  # of weights that nobody has any more
+        row["metrics"]["exact"] = 0.875  # of weights that nobody has any more
     path.write_text("not a line\n" + "".join(f"{json.dumps(row)}\n" for row in rows))
     done = run(tmp_path, "reproduce", "unseen_digits", "--tier", "smoke", "--jobs", "2")
     assert done.returncode == 0, done.stderr_text
@@ -472,7 +473,7 @@ def test_deciding_ends_where_no_claim_waits(tmp_path):
     done = run(tmp_path, *arguments, "--jobs", "1")
     assert done.returncode == 0, done.stderr_text
     assert done.stderr_text.startswith("5 runs to do at most, 0 done; about 4 s")  # four of them, but for chance
-    assert done.stdout_text.startswith("no claim waits for a run any more: 'carryon report")
+    assert done.stdout_text.startswith("no claim waits for a run any more (4 of 4 stay open): 'carryon report")
     assert run(tmp_path, *arguments, "--dry-run").stdout_text.endswith("claim waits for one\n")
     assert 0 < len(Store(tmp_path / "results").read("smoke", "matrix_completion_vs_model")) < 12
     fails(tmp_path, *arguments, "--seeds", "1", says="'--seeds' says how many: give one")
@@ -635,6 +636,23 @@ def test_what_a_larger_model_costs_is_guessed_by_its_size(tmp_path):
     assert plan.basis.startswith("partly a guess")
 
 
+def test_a_tiny_model_tells_nothing_of_a_large_one():
+    costs = Costs()
+    costs.add("tiny", work_of({"model": {"layers": 1, "width": 16, "context": 96}, "train": {"steps": 12}}), 1.0)
+    assert costs.guess(work_of({"model": {"layers": 6, "width": 384, "context": 256}})) is None
+
+
+def test_what_completing_a_table_costs_is_told_by_tables_of_its_size():
+    costs = Costs()
+    table = {"kind": "matrix completion", "method": "sums", "trials": 100}
+    for n, seconds in ((20, 0.01), (500, 1.4)):
+        costs.add(f"run{n}", work_of({**table, "n": n, "revealed": 10}), seconds)
+    costs.add("lemma", work_of({"kind": "enumeration", "lemma": "first"}), 0.001)
+    assert costs.estimate(work_of({**table, "n": 500, "revealed": 30_000})) == pytest.approx(1.4)
+    assert costs.estimate(work_of({**table, "n": 25, "revealed": 30, "trials": 200})) == pytest.approx(0.02)
+    assert costs.estimate(work_of({**table, "method": "nuclear_norm", "n": 20})) is None
+
+
 def test_what_a_run_costs_is_told_by_those_whose_steps_are_most_like_its_own():
     costs = Costs()
     costs.add("one of 32 windows", work_of({"train": {"steps": 3_000, "batch_size": 32}}), 6.0)
@@ -694,9 +712,6 @@ def test_a_line_that_is_measured_again_takes_its_old_place(tmp_path):
     assert store.read("fast", "wrapping") == [again, other, new]
 
 
-LINE = Line("r", "e", {"a": 1}, {"format": "plain"}, 0, {"accuracy": 0.5}, 1.0, "cpu", "abc")
-
-
 def test_a_broken_line_is_named_and_the_others_are_read(tmp_path):
     store = Store(tmp_path)
     store.add("fast", "lemmas", [LINE])
@@ -735,6 +750,12 @@ def test_an_odd_line_stops_nobody(tmp_path, odd):
     [
         ({"metrics": {"accuracy": "lots"}}, "metrics.accuracy is 'lots', not a number"),
         ({"metrics": {"accuracy": math.nan}}, "metrics.accuracy is nan, not a number"),
+        ({"metrics": {"accuracy": 7.0}}, "metrics.accuracy is 7.0, not a share from 0 to 1"),
+        ({"metrics": {"exact": -3}}, "metrics.exact is -3, not a share from 0 to 1"),
+        (
+            {"metrics": {"accuracy": 0.1, "right": 8_648, "count": 10_000}},
+            "metrics.accuracy is 0.1, but 8,648 of 10,000 are right",
+        ),
         ({"seed": "0"}, "seed is '0', not a whole number"),
         (
             {"config": {"train": {"steps": "many"}}},
@@ -753,7 +774,29 @@ def test_a_line_whose_numbers_are_none_is_named_and_left_out(tmp_path, odd, says
     path.parent.mkdir(parents=True)
     path.write_text("\n".join(json.dumps(asdict(LINE) | more) for more in (odd, {"run": "s"})))
     assert [line.run for line in store.read("fast", "lemmas")] == ["s"]
-    assert store.broken == [f"{path} line 1 was skipped: {says}"]
+    way_out = "delete it, and its run will be run again, or take it from git"
+    assert store.broken == [f"{path} line 1 was skipped: {says}; {way_out}"]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("<<<<<<< HEAD", "it is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
+        ("[1]", "a result has other keys than it (all of them)"),
+        ('{"run": "r"}', "a result has other keys than it (config, device, evaluation, metrics, seconds, seed, "),
+        (json.dumps(asdict(replace(LINE, metrics={"accuracy": 0.6}))), "another line before it answers the same"),
+    ],
+)
+def test_a_line_that_is_no_result_is_named_in_words(tmp_path, row, says):
+    store = Store(tmp_path)
+    store.add("fast", "lemmas", [LINE])
+    path = store.path("fast", "lemmas")
+    path.write_text(path.read_text() * 2 + row + "\n")  # the same line twice is no contradiction
+    assert store.read("fast", "lemmas") == [LINE]
+    (note,) = store.broken
+    assert note.startswith(f"{path} line 3 was skipped: {says}")
+    assert note.endswith("; delete it, and its run will be run again, or take it from git")
 
 
 def test_half_a_line_at_the_end_spoils_nothing(tmp_path):
@@ -784,14 +827,23 @@ def test_bad_input_is_one_line(tmp_path):
     fails(tmp_path, "reproduce", "lemmas", "--jobs", "-2", says="-2 is too small: at least 1")
     fails(tmp_path, "reproduce", "lemmas", "--probe", "0", says="0 is too small: at least 1")
     fails(tmp_path, "reproduce", "lemmas", "--only", "moon", says="unknown setting 'moon'")
-    fails(tmp_path, "reproduce", "lemmas", "--device", "moon", says="device 'moon' is not there")
+    fails(tmp_path, "reproduce", "lemmas", "--device", "moon", says="device 'moon' is not there; choose from auto, cpu")
+    fails(tmp_path, "reproduce", "lemmas", "--compile", "maybe", says="choose from auto, off, on")
+    fails(tmp_path, "reproduce", "lemmas", "--gpus", "1", says="'--gpus' is for ray and slurm")
+    fails(tmp_path, "reproduce", "lemmas", "--on", "ray", "--gpus", "nan", says="'nan' is not a number")
+    fails(tmp_path, "reproduce", "lemmas", "--address", "here:1", says="give '--on ray'")
+    fails(tmp_path, "reproduce", "lemmas", "--probe", "99999", says="99999 is too large: at most 10000")
     assert not any(tmp_path.iterdir())
     fails(tmp_path, "report", "lemmas", "--results", "nowhere", says="there are no results in nowhere")
     assert not (tmp_path / "report.html").exists()
     (tmp_path / "file").touch()
     for command in (("report",), ("experiments",), ("reproduce", "lemmas")):
         fails(tmp_path, *command, "--results", "file", says="file is not a folder; results are kept in one")
-    (tmp_path / "results").mkdir(exist_ok=True)
+    fails(tmp_path, "reproduce", "lemmas", "--runs", "file/runs", says="file is not a folder; runs are kept in one")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "fast").touch()
+    fails(tmp_path, "reproduce", "lemmas", says="results/fast is not a folder; results are kept in it")
+    (tmp_path / "results" / "fast").unlink()
     fails(tmp_path, "report", "lemmas", "--format", "md", "--out", "file", says="file is a file")
     fails(tmp_path, "report", "lemma", says="did you mean 'lemmas'?")
     fails(tmp_path, "report", "--format", "pdf", says="choose from html, md")
@@ -802,6 +854,29 @@ def test_a_report_goes_into_a_folder_that_is_named(tmp_path):
     done = run(tmp_path, "report", "lemmas", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr_text
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(("format", "name"), [("html", "thesis.txt"), ("md", "lemmas.md"), ("md", "README.md")])
+def test_a_report_takes_the_place_of_a_report_and_of_nothing_else(tmp_path, format, name):
+    (tmp_path / "results").mkdir()
+    path = tmp_path / "pages" / name
+    path.parent.mkdir()
+    path.write_text("a thesis")
+    out = path if format == "html" else path.parent
+    names = () if name == "README.md" else ("lemmas",)
+    arguments = ("report", *names, "--format", format, "--out", str(out))
+    fails(tmp_path, *arguments, says=f"{path} is there and no report of carryon's: choose another path with --out, or")
+    assert path.read_text() == "a thesis"
+    assert [each.name for each in path.parent.iterdir()] == [name]
+    assert run(tmp_path, *arguments, "--force").returncode == 0
+    assert run(tmp_path, *arguments).returncode == 0  # now it is one
+    assert path.read_text() != "a thesis"
+
+
+def test_pages_of_one_tier_do_not_replace_those_of_all(tmp_path):
+    (tmp_path / "results").mkdir()
+    fails(tmp_path, "report", "lemmas", "--format", "md", "--tier", "smoke", says="name another folder with --out")
+    assert not (tmp_path / "docs").exists()
 
 
 def test_a_folder_that_got_no_results_goes_again(tmp_path):

@@ -9,6 +9,9 @@ from typing import Any
 from .config import ModelConfig, TrainConfig
 from .pretrained import CATALOGUE
 
+_ALIKE = 50
+"""Times as many parameters: what a tiny model costs is not its parameters."""
+
 
 @dataclass(frozen=True)
 class Work:
@@ -42,9 +45,13 @@ class Costs:
         return self._rate(work.kind, work.step) * work.amount if work.kind in self.rates else None
 
     def guess(self, work: Work) -> float | None:
-        """By models of another size: what they cost for each token and parameter."""
-        rates = [self._rate(kind, work.step) / size for kind, size in self.sizes.items() if size]
-        return median(rates) * work.parameters * work.amount if rates and work.parameters else None
+        """By models of another size, if not of quite another: what they cost for each token and parameter."""
+        rates = [
+            self._rate(kind, work.step) / size
+            for kind, size in self.sizes.items()
+            if size and 1 / _ALIKE < work.parameters / size < _ALIKE
+        ]
+        return median(rates) * work.parameters * work.amount if rates else None
 
     def _rate(self, kind: str, step: float) -> float:
         """Of runs whose steps are most like these."""
@@ -90,6 +97,12 @@ class Forecast:
 
 def work_of(config: Mapping[str, Any]) -> Work:
     """Of a run's config as it is written down."""
+    if "kind" in config:  # no model: the same kind of table, of about that size
+        kind = f"{config['kind']} {config.get('method', '')}"
+        n, trials = config.get("n"), 1 if config.get("data") else config.get("trials", 100)
+        if isinstance(n, int) and isinstance(trials, int) and n > 0 and trials > 0:
+            return Work(kind, float(trials), float(n))
+        return Work(kind, 1.0)
     model = {**ModelConfig().model_dump(), **config.get("model", {})}
     train = {**TrainConfig().model_dump(), **config.get("train", {})}
     window = train.get("window") or model["context"]

@@ -25,8 +25,9 @@ def pick_device(name: str = "auto") -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         there = ["cpu"] + [f"cuda:{i}" for i in range(torch.cuda.device_count())]
         there += ["mps"] if torch.backends.mps.is_available() else []
-        reason = str(error).splitlines()[0]
-        raise BadConfig(f"device {name!r} is not there ({reason}); choose from auto, {', '.join(there)}") from None
+        # Of other devices torch tells what it was built with, at length.
+        reason = f" ({str(error).splitlines()[0][:100]})" if name.startswith("cuda") else ""
+        raise BadConfig(f"device {name!r} is not there{reason}; choose from auto, {', '.join(there)}") from None
     return device
 
 

@@ -47,7 +47,8 @@ def _current(experiment: Experiment, tier: str, lines: list[Line]) -> list[Line]
 def _part(experiment: Experiment, store: Store, tier: str, lines: list[Line]) -> TierPart:
     measured = Measured(lines, tier, experiment.seeds[tier], experiment.planned(tier))  # type: ignore[arg-type]
     plan = make_plan([experiment], tier, store, copy=False)  # type: ignore[arg-type]
-    about = " ".join(filter(None, (_provenance(lines), _training(experiment) if tier == "fast" else "")))
+    says = {"fast": _training(experiment), "smoke": "Tier smoke shows that everything runs, and nothing else."}
+    about = " ".join(filter(None, (_provenance(lines), says.get(tier, ""))))
     items = experiment.report(measured)
     if tier == "fast" and experiment.finding:
         first = next(place for place, item in enumerate(items) if isinstance(item, Figure))

@@ -10,7 +10,7 @@ import os
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +43,11 @@ def key_of(run: str, evaluation: str, settings: Mapping[str, Any]) -> Key:
     return run, evaluation, json.dumps(settings, sort_keys=True)
 
 
+_WAY_OUT = "delete it, and its run will be run again, or take it from git"
 _UNREADABLE = (ValueError, TypeError, RecursionError)
 _COUNTS = {"model": ("layers", "width", "context"), "train": ("steps", "batch_size", "window")}
 """Numbers of a run's config that tell what others will take."""
+_SHARES = ("accuracy", "exact", "relaxed")
 _MOST = 10**9
 """More steps, tokens or seconds than a run has: thirty years."""
 
@@ -56,7 +58,16 @@ def _row(line: Line) -> str:
 
 def _parse(row: str) -> Line:
     """Somebody may have edited it."""
-    line = Line(**json.loads(row))
+    try:
+        values = json.loads(row)
+    except (ValueError, RecursionError):
+        raise TypeError("it is not JSON") from None
+    names = {field.name for field in fields(Line)}
+    if not isinstance(values, dict) or values.keys() != names:
+        found = values.keys() if isinstance(values, dict) else ()
+        odd = ", ".join(sorted(found ^ names))[:200] if found else "all of them"
+        raise TypeError(f"a result has other keys than it ({odd})")
+    line = Line(**values)
     _check(line)
     return line
 
@@ -80,6 +91,16 @@ def _check(line: Line) -> None:
         written = isinstance(value, str) and name != "stopped"
         if written or (isinstance(value, float) and not math.isfinite(value)):
             raise TypeError(f"metrics.{name} is {value!r}, not a number")
+        if name in _SHARES and not (value is None or (type(value) in (int, float) and 0 <= value <= 1)):
+            raise TypeError(f"metrics.{name} is {reprlib.repr(value)}, not a share from 0 to 1")
+    _check_agree(*(line.metrics.get(name) for name in ("right", "count", "accuracy")))
+
+
+def _check_agree(right: Any, count: Any, accuracy: Any) -> None:
+    if not (type(right) is type(count) is int and isinstance(accuracy, float)) or not count:
+        return
+    if not math.isclose(right / count, accuracy, abs_tol=1e-6):
+        raise TypeError(f"metrics.accuracy is {accuracy}, but {right:,} of {count:,} are right")
 
 
 @dataclass
@@ -93,6 +114,15 @@ class Store:
     def __post_init__(self) -> None:
         if self.root.exists() and not self.root.is_dir():
             raise PathExists(f"{self.root} is not a folder; results are kept in one: choose another with --results")
+
+    def check(self, tier: str) -> None:
+        """Before anything is run whose results could not be kept."""
+        folder = self.root / tier
+        if folder.exists() and not folder.is_dir():
+            raise PathExists(f"{folder} is not a folder; results are kept in it: choose another place with --results")
+        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise PathExists(f"{there} cannot be written to; results are kept there: choose another with --results")
 
     def path(self, tier: str, experiment: str) -> Path:
         return self.root / tier / f"{experiment}.jsonl"
@@ -110,9 +140,10 @@ class Store:
                 continue
             try:
                 line = _parse(row)
-                lines.setdefault(line.key, line)
+                if lines.setdefault(line.key, line).metrics != line.metrics:
+                    raise TypeError("another line before it answers the same, otherwise")
             except _UNREADABLE as error:
-                note = f"{path} line {number} was skipped: {str(error).splitlines()[0]}"
+                note = f"{path} line {number} was skipped: {str(error).splitlines()[0]}; {_WAY_OUT}"
                 if note not in self.broken:
                     self.broken.append(note)
         return list(lines.values())

@@ -6,7 +6,19 @@ import typer
 
 PACKAGES = (
     *("torch", "numpy", "pydantic", "typer", "rich", "safetensors"),
-    *("tiktoken", "transformers", "peft", "gguf", "openai", "pyarrow", "datasets", "tensorboard", "wandb"),
+    *(
+        "tiktoken",
+        "transformers",
+        "peft",
+        "gguf",
+        "openai",
+        "pyarrow",
+        "datasets",
+        "ray",
+        "submitit",
+        "tensorboard",
+        "wandb",
+    ),
 )
 
 

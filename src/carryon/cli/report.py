@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..reports.wording import counted
 from .reproduce import RESULTS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..reports import Figure
 
 
@@ -16,6 +19,7 @@ def report(
     format: Annotated[str, typer.Option("--format", help="html (one file) or md (a folder).")] = "html",
     tier: Annotated[str | None, typer.Option(help="smoke, fast or paper; fast and paper if left out.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where to; report.html or docs/results if left out.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are no reports, too.")] = False,
     results: Annotated[Path, typer.Option(help="Where results are kept.")] = RESULTS,
 ) -> None:
     """Write the report: every figure and table beside the paper's, and a verdict on each claim.
@@ -24,7 +28,7 @@ def report(
     """
     import sys
 
-    from ..errors import BadRun, PathExists, UnknownName
+    from ..errors import BadRun, PathExists, UnknownName, Unsupported
     from ..experiments import EXPERIMENTS, experiment
     from ..files import write_whole
     from ..overview import make_chapter
@@ -34,7 +38,12 @@ def report(
         raise UnknownName("report format", format, ("html", "md"))
     if tier is not None and tier not in TIERS:
         raise UnknownName("tier", tier, TIERS)
-    chosen = [experiment(name) for name in names] if names and "all" not in names else list(EXPERIMENTS.values())
+    if format == "md" and tier is not None and out is None:
+        raise Unsupported(
+            f"pages of tier {tier} alone would take the place of those in docs/results: name another folder with --out"
+        )
+    every = not names or "all" in names
+    chosen = list(EXPERIMENTS.values()) if every else [experiment(name) for name in dict.fromkeys(names or ())]
     store = Store(results)
     if not results.exists():
         raise BadRun(
@@ -50,6 +59,7 @@ def report(
         path = out or Path("report.html")
         if path.is_dir():
             path = path / "report.html"
+        _check_are_reports([path], force)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, write_page(chapters))
         print(
@@ -62,14 +72,36 @@ def report(
     folder = out or Path("docs/results")
     if folder.is_file():
         raise PathExists(f"{folder} is a file; Markdown is written as a folder: choose another path with --out")
+    pages = [folder / f"{chapter.name}.md" for chapter in chapters]
+    overview = [folder / "README.md"] if every else []
+    _check_are_reports([*pages, *overview], force)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
 
     def place(name: str, figure: "Figure") -> str:
         write_whole(folder / "figures" / f"{name}.svg", draw(figure))
         return f"figures/{name}.svg"
 
-    for chapter in chapters:
-        write_whole(folder / f"{chapter.name}.md", write_chapter(chapter, place))
-    if len(chosen) == len(EXPERIMENTS):
-        write_whole(folder / "README.md", write_overview(chapters))
-    print(f"{folder}: {len(chapters)} pages")
+    for path, chapter in zip(pages, chapters, strict=True):
+        write_whole(path, write_chapter(chapter, place))
+    for path in overview:
+        write_whole(path, write_overview(chapters))
+    print(f"{folder}: {counted(len(chapters), 'page')}")
+
+
+_MARKS = ("<title>carryon report</title>", "\n`carryon reproduce ", "\nMade by `carryon report ")
+"""By one of which a report is known, near its beginning."""
+
+
+def _check_are_reports(paths: "Sequence[Path]", force: bool) -> None:
+    """A report takes the place of an older one, but not of anything else."""
+    from ..errors import PathExists
+
+    for path in paths:
+        if force or not path.is_file():
+            continue
+        with open(path, encoding="utf-8", errors="replace") as file:
+            head = file.read(1_000)
+        if not any(mark in head for mark in _MARKS):
+            raise PathExists(
+                f"{path} is there and no report of carryon's: choose another path with --out, or pass --force"
+            )

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..reports.wording import duration
-from .options import number
+from ..reports.wording import counted, duration
+from .options import amount, number
 from .train import RUNS
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ def reproduce(
     compile: Annotated[str, typer.Option(help="auto, on or off.")] = "auto",
     runs: Annotated[Path, typer.Option(help="Where run folders are kept.")] = RUNS,
     results: Annotated[Path, typer.Option(help="Where results are kept.")] = RESULTS,
-    gpus: Annotated[float, typer.Option(help="ray, slurm: GPUs for each run, such as 0.5 or 1.")] = 0.0,
+    gpus: Annotated[float, amount("ray, slurm: GPUs for each run, such as 0.5 or 1.", 0)] = 0.0,
     address: Annotated[
         str | None, typer.Option(help="ray: the cluster to join; one on this machine if left out.")
     ] = None,
     probe: Annotated[
-        int | None, number("Only try the heaviest run of each for so many steps, and keep no results.", 1)
+        int | None, number("Only try the heaviest run of each for so many steps, and keep no results.", 1, 10_000)
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run and stop.")] = False,
 ) -> None:
@@ -71,7 +71,15 @@ def reproduce(
         raise UnknownName("tier", tier, TIERS)
     if on not in ("local", "ray", "slurm"):
         raise UnknownName("place to run on", on, ("local", "ray", "slurm"))
-    chosen = list(EXPERIMENTS.values()) if "all" in names else [experiment(name) for name in names]
+    if compile not in ("auto", "on", "off"):
+        raise UnknownName("compile setting", compile, ("auto", "on", "off"))
+    if on == "local" and gpus:
+        raise Unsupported("'--gpus' is for ray and slurm: here '--jobs' says how many runs share the GPU")
+    if on != "ray" and address is not None:
+        raise Unsupported(f"'--address' names a Ray cluster, and '--on' says {on}: give '--on ray'")
+    _check_folder(runs)
+    every = "all" in names
+    chosen = list(EXPERIMENTS.values()) if every else [experiment(name) for name in dict.fromkeys(names)]
     seconds = _seconds(budget) if budget is not None else None
     if probe is not None:
         if only or decide:
@@ -82,6 +90,8 @@ def reproduce(
     if decide and seeds is not None:
         raise Unsupported("'--decide' runs the seeds that claims ask for, '--seeds' says how many: give one")
     store = Store(results)
+    if not dry_run:
+        store.check(tier)
     with nullcontext() if dry_run else store.locked():
         plan = make_plan(chosen, tier, store, seeds, copy=not dry_run)  # type: ignore[arg-type]
         for note in store.broken:
@@ -96,12 +106,28 @@ def reproduce(
     _say_what_failed(failed)
     if left:
         most, cost = " at most" if decide else "", sum(map(plan.expected, left))
-        print(f"{len(left)} runs{most} did not fit the budget (about {duration(cost)}): the same command goes on")
+        many = f"{counted(len(left), 'run')}{most}"
+        print(f"{many} did not fit the budget (about {duration(cost)}): the same command goes on")
     if failed or left:
         raise typer.Exit(1 if failed else 0)
     where = "" if results == RESULTS else f" --results {results}"
-    what = f"no claim waits for {'one of these runs' if only else 'a run'} any more" if decide else "all done"
+    what = "all done"
+    if decide:
+        what = f"no claim waits for {'one of these runs' if only else 'a run'} any more"
+        if undecided := plan.open_claims:
+            what += f" ({undecided} of {sum(len(one.claims) for one in chosen)} stay open)"
     print(f"{what}: 'carryon report {' '.join(names)} --tier {tier}{where}' shows it")
+
+
+def _check_folder(runs: Path) -> None:
+    """Before anything is trained that could not be kept."""
+    from ..errors import PathExists
+
+    there = next(folder for folder in (runs, *runs.absolute().parents) if folder.exists())
+    if not there.is_dir():
+        raise PathExists(f"{there} is not a folder; runs are kept in one: choose another with --runs")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PathExists(f"{there} cannot be written to; runs are kept there: choose another with --runs")
 
 
 def _say_what_failed(failed: list[tuple[str, str]]) -> None:
@@ -110,7 +136,7 @@ def _say_what_failed(failed: list[tuple[str, str]]) -> None:
     for name, reason in failed:
         names_by_reason.setdefault(reason, []).append(name)
     if failed:
-        print(f"carryon: {len(failed)} runs failed:", file=sys.stderr)
+        print(f"carryon: {counted(len(failed), 'run')} failed:", file=sys.stderr)
     for reason, (first, *others) in names_by_reason.items():
         more = f", and {len(others)} more" if others else ""
         print(f"  {first}{more}: {reason}", file=sys.stderr)
@@ -230,7 +256,7 @@ class Overview:
         self._began = time.monotonic()
         self._running: dict[str, str] = {}
         cost = duration(self._forecast.left())
-        to_do = f"{self._total} run{'s' * (self._total > 1)} to do{' at most' if plan.deciding else ''}"
+        to_do = f"{counted(self._total, 'run')} to do{' at most' if plan.deciding else ''}"
         print(f"{to_do}, {plan.done} done; about {cost} ({plan.basis})", file=sys.stderr, flush=True)
 
     def plan_again(self, waiting: "Sequence[Task]") -> None:
@@ -304,12 +330,13 @@ def _check_budget(plan: "Plan", budget: float | None) -> None:
 
 
 def _print_plan(plan: "Plan") -> None:
-    cost = duration(sum(map(plan.expected, plan.tasks)))
+    count, parents = len(plan.tasks), sum(task.key not in plan.by_key for task in plan.tasks)
     if plan.deciding:
-        left = f"claims wait for {len(plan.tasks)} at most" if plan.tasks else "no claim waits for one"
+        left = f"claims wait for {count - parents} at most" if count else "no claim waits for one"
     else:
-        left = f"{len(plan.tasks)} to do" if plan.tasks else "none to do"
-    about = f", about {cost} ({plan.basis})" if plan.tasks else ""
+        left = f"{count - parents} to do" if count else "none to do"
+    left += f" and {parents} to start them from" if parents else ""
+    about = f", about {duration(sum(map(plan.expected, plan.tasks)))} ({plan.basis})" if count else ""
     print(f"{plan.done} of {plan.total} runs are done, {left}{about}")
     for task in plan.tasks:
         print(f"  {plan.name_of(task)}, seed {task.run.seed}")

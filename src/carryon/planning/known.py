@@ -64,8 +64,7 @@ class Known:
             known.of_run.setdefault(line.run, []).append((line_tier, name, line))
             if line_tier == tier:
                 known.own.setdefault(name, set()).add(line.key)
-            work = Work(name, 1.0) if line.evaluation == "trials" else work_of(line.config)
-            known.costs.add(line.run, work, line.seconds)
+            known.costs.add(line.run, work_of(line.config), line.seconds)
         return known
 
     def find(self, want: Wanted) -> list[Line] | None:
@@ -79,7 +78,6 @@ class Known:
         return found
 
 
-def work_for(run: AnyRun, experiment: str) -> Work:
-    if isinstance(run, RunConfig):
-        return work_of(run.model_dump(include={"data", "model", "train"}))
-    return Work(experiment, 1.0)
+def work_for(run: AnyRun) -> Work:
+    parts = {"data", "model", "train"} if isinstance(run, RunConfig) else None
+    return work_of(run.model_dump(include=parts))

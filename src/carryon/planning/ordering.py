@@ -49,7 +49,7 @@ def _cheapest_first(waited_for: Sequence[list[Likely]], tier: Tier, known: Known
     for want, _ in chain.from_iterable(waited_for):
         for key, run in want.chain:
             if key not in seconds:
-                seconds[key] = known.estimate(work_for(run, want.experiment), tier)
+                seconds[key] = known.estimate(work_for(run), tier)
     ordered: dict[int, Likely] = {}
     left = [likely for likely in waited_for if likely]
     while left:

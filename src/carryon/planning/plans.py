@@ -9,9 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from ..config import RunConfig
-from ..costs import Work
 from ..execution import Outcome, Task
-from ..experiments import Experiment, Tier
+from ..experiments import Experiment, Measured, Tier
 from ..results import Line, Store
 from .choosing import choose
 from .converting import make_lines, make_tasks, measured_again
@@ -53,16 +52,28 @@ class Plan:
 
     def estimate(self, task: Task) -> float:
         """Seconds a task will take, by what its likes took."""
-        return self.known.estimate(self._work(task), self.tier)
+        return self.known.estimate(work_for(task.run), self.tier)
 
     def expected(self, task: Task) -> float:
         """The same, but for the chance that it turns out not to be needed."""
         return self.estimate(task) * (self.for_claims.get(task.key, 0.0) if self.deciding else 1.0)
 
     @property
+    def open_claims(self) -> int:
+        """How many are not decided by what is known."""
+        open_here = 0
+        for one in self.experiments:
+            lines = [
+                line for want in self.wanted if want.experiment == one.name for line in self.known.find(want) or ()
+            ]
+            measured = Measured(lines, self.tier, one.seeds[self.tier], one.planned(self.tier))
+            open_here += sum(verdict.decision == "not enough runs" for verdict in one.verdicts(measured))
+        return open_here
+
+    @property
     def guessed(self) -> int:
         """Tasks whose likes were never measured."""
-        return sum(self.known.costs.estimate(self._work(task)) is None for task in self.tasks)
+        return sum(self.known.costs.estimate(work_for(task.run)) is None for task in self.tasks)
 
     @property
     def basis(self) -> str:
@@ -75,13 +86,11 @@ class Plan:
             else "a guess: none was measured yet"
         )
 
-    def _work(self, task: Task) -> Work:
-        return work_for(task.run, self.by_key[task.key][0].experiment if task.key in self.by_key else "")
-
     def name_of(self, task: Task) -> str:
         """What a task is for, in words."""
-        found = self.by_key.get(task.key)
-        return f"{found[0].experiment} {_words(found[0].case.settings)}" if found else "a run that others start from"
+        if found := self.by_key.get(task.key):
+            return f"{found[0].experiment} {_words(found[0].case.settings)}"
+        return f"{task.run.name if isinstance(task.run, RunConfig) else task.key}, to start others from"
 
     def only(self, choices: Sequence[str]) -> "Plan":
         """What a choice is about: "reverse,2000" names cases with both among their settings. Several choices add up."""
@@ -119,7 +128,7 @@ class Plan:
         A run that had to be trained again gives other numbers, if only by rounding: all that is told of it comes from
         the same weights. What was missing is written last, so that after a kill it is still missing.
         """
-        self.known.costs.add(task.key, self._work(task), outcome.seconds)
+        self.known.costs.add(task.key, work_for(task.run), outcome.seconds)
         again: dict[tuple[str, str], list[Line]] = {}
         for tier, experiment, line in self.known.of_run.get(task.key, ()):
             if line.evaluation != "history" and (answer := outcome.answers.get(line.evaluation)) is not None:

@@ -66,7 +66,8 @@ def write_overview(chapters: Sequence[Chapter]) -> str:
         "# What became of the paper's claims",
         "",
         "Made by `carryon report --format md` from `results/`. "
-        "Each rule was committed before the runs it judges, or says why not.",
+        "Each rule was committed before the runs it judges, or says why not. "
+        "A claim that two tiers decide is counted as tier paper decides it.",
         "",
         count_verdicts(chapters),
         "",

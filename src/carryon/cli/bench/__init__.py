@@ -36,8 +36,10 @@ def model(
 
     Example: carryon bench model --only step --only sums
     """
+    from ...devices import pick_device
     from .model import ROWS, measure
 
+    pick_device(device)  # not there: say so once
     _run(ROWS, lambda name: measure(name, device), only, list_rows, as_json, markdown)
 
 
