@@ -831,6 +831,8 @@ def test_bad_input_is_one_line(tmp_path):
     fails(tmp_path, "reproduce", "lemmas", "--compile", "maybe", says="choose from auto, off, on")
     fails(tmp_path, "reproduce", "lemmas", "--gpus", "1", says="'--gpus' is for ray and slurm")
     fails(tmp_path, "reproduce", "lemmas", "--on", "ray", "--gpus", "nan", says="'nan' is not a number")
+    for command in (("reproduce", "lemmas", "--results="), ("train", "--runs="), ("report", "--out=")):
+        fails(tmp_path, *command, says="an empty path: name one, such as . for this folder")
     fails(tmp_path, "reproduce", "lemmas", "--address", "here:1", says="give '--on ray'")
     fails(tmp_path, "reproduce", "lemmas", "--probe", "99999", says="99999 is too large: at most 10000")
     assert not any(tmp_path.iterdir())

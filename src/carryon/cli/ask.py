@@ -1,12 +1,10 @@
 """carryon ask: one problem to one model."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import check_part, number
-from .train import RUNS
+from .options import RUNS, RunsFolder, check_part, number
 
 if TYPE_CHECKING:
     from ..config import DataConfig, RunConfig
@@ -19,7 +17,7 @@ def ask(
     question: Annotated[str, typer.Argument(help="Such as 128+367 or 'sin(0.5)'.")],
     part: Annotated[int | None, number("In the format of this data set, of a run that learnt from several.")] = None,
     tokens: Annotated[bool, typer.Option("--tokens", help="Every token with its probability.")] = False,
-    runs: Annotated[Path, typer.Option(help="Where run folders are kept.")] = RUNS,
+    runs: RunsFolder = RUNS,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "cpu",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

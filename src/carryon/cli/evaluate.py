@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import check_failures, check_part, number
-from .train import RUNS
+from .options import RUNS, RunsFolder, check_failures, check_part, number
 
 
 def evaluate(
@@ -38,7 +37,7 @@ def evaluate(
     seed: Annotated[int, number("Of the sampled tokens.")] = 0,
     failures: Annotated[Path | None, typer.Option(help="Write what went wrong to this JSONL file.")] = None,
     precision: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
-    runs: Annotated[Path, typer.Option(help="Where run folders are kept.")] = RUNS,
+    runs: RunsFolder = RUNS,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     force: Annotated[bool, typer.Option("--force", help="Ask again what was asked before.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .train import RUNS
+from .options import RUNS, RunsFolder, place
 
 if TYPE_CHECKING:
     from ..runs import Run
@@ -26,7 +26,7 @@ def import_(
         typer.Option(help="Its characters, \\n for a newline; if left out, a folder's own, or all printable ASCII."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Names the run's folder.")] = None,
-    runs: Annotated[Path, typer.Option(help="Where run folders are kept.")] = RUNS,
+    runs: RunsFolder = RUNS,
 ) -> None:
     """Make a run of another tool's model, to be evaluated and asked like any other. Nothing in it is executed.
 
@@ -62,8 +62,8 @@ def export(
         str, typer.Argument(metavar="RUN", help="A run's folder, name or hash; for lm-eval, a data set.")
     ],
     to: Annotated[str, typer.Option(help="hf: a folder for transformers; lm-eval: its test set as tasks.")] = "hf",
-    out: Annotated[Path | None, typer.Option(help="The folder to make; under exports if left out.")] = None,
-    runs: Annotated[Path, typer.Option(help="Where run folders are kept.")] = RUNS,
+    out: Annotated[Path | None, place("The folder to make; under exports if left out.")] = None,
+    runs: RunsFolder = RUNS,
     force: Annotated[bool, typer.Option("--force", help="Replace an export that is already there.")] = False,
 ) -> None:
     """Write a run for the tools people already use.

@@ -2,14 +2,13 @@
 
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..reports.wording import duration
+from .options import RESULTS, ResultsFolder
 from .output import console, print_json
-from .reproduce import RESULTS
 
 if TYPE_CHECKING:
     from ..results import Store
@@ -18,7 +17,7 @@ Row = dict[str, Any]
 
 
 def experiments(
-    results: Annotated[Path, typer.Option(help="Where results are kept.")] = RESULTS,
+    results: ResultsFolder = RESULTS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List all experiments: what they answer, what was run in each tier, what is missing and what it would cost.

@@ -3,7 +3,7 @@
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -47,6 +47,23 @@ def amount(help: str, least: float | None = None) -> Any:
         return given
 
     return typer.Option(help=help, parser=parse, metavar="X")
+
+
+def place(help: str) -> Any:
+    """An option that takes a path; an empty one, of a variable that was not set say, would be the current folder."""
+
+    def parse(value: Any) -> Path:
+        if not str(value):
+            raise typer.BadParameter("an empty path: name one, such as . for this folder")
+        return Path(value)
+
+    return typer.Option(help=help, parser=parse, metavar="<path>")
+
+
+RUNS = Path("runs")
+RESULTS = Path("results")
+RunsFolder = Annotated[Path, place("Where run folders are kept.")]
+ResultsFolder = Annotated[Path, place("Where results are kept.")]
 
 
 def check_part(run: "Run", option: str, given: int) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..reports.wording import counted
-from .reproduce import RESULTS
+from .options import RESULTS, ResultsFolder, place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,9 +18,9 @@ def report(
     names: Annotated[list[str] | None, typer.Argument(help="Experiments; all if left out.")] = None,
     format: Annotated[str, typer.Option("--format", help="html (one file) or md (a folder).")] = "html",
     tier: Annotated[str | None, typer.Option(help="smoke, fast or paper; fast and paper if left out.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to; report.html or docs/results if left out.")] = None,
+    out: Annotated[Path | None, place("Where to; report.html or docs/results if left out.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are no reports, too.")] = False,
-    results: Annotated[Path, typer.Option(help="Where results are kept.")] = RESULTS,
+    results: ResultsFolder = RESULTS,
 ) -> None:
     """Write the report: every figure and table beside the paper's, and a verdict on each claim.
 
@@ -77,12 +77,12 @@ def report(
     _check_are_reports([*pages, *overview], force)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
 
-    def place(name: str, figure: "Figure") -> str:
+    def put(name: str, figure: "Figure") -> str:
         write_whole(folder / "figures" / f"{name}.svg", draw(figure))
         return f"figures/{name}.svg"
 
     for path, chapter in zip(pages, chapters, strict=True):
-        write_whole(path, write_chapter(chapter, place))
+        write_whole(path, write_chapter(chapter, put))
     for path in overview:
         write_whole(path, write_overview(chapters))
     print(f"{folder}: {counted(len(chapters), 'page')}")

@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..reports.wording import counted, duration
-from .options import amount, number
-from .train import RUNS
+from .options import RESULTS, RUNS, ResultsFolder, RunsFolder, amount, number
 
 if TYPE_CHECKING:
     from ..execution import Outcome, Task
     from ..planning import Plan
-
-RESULTS = Path("results")
 
 
 def reproduce(
@@ -44,8 +41,8 @@ def reproduce(
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     compile: Annotated[str, typer.Option(help="auto, on or off.")] = "auto",
-    runs: Annotated[Path, typer.Option(help="Where run folders are kept.")] = RUNS,
-    results: Annotated[Path, typer.Option(help="Where results are kept.")] = RESULTS,
+    runs: RunsFolder = RUNS,
+    results: ResultsFolder = RESULTS,
     gpus: Annotated[float, amount("ray, slurm: GPUs for each run, such as 0.5 or 1.", 0)] = 0.0,
     address: Annotated[
         str | None, typer.Option(help="ray: the cluster to join; one on this machine if left out.")

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .train import RUNS
+from .options import RUNS
 
 
 def runs(

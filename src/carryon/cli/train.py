@@ -3,19 +3,16 @@
 import sys
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..reports.wording import duration
-from .options import number
+from .options import RUNS, RunsFolder, number
 
 if TYPE_CHECKING:
     from ..config import RunConfig
     from ..runs import Run
-
-RUNS = Path("runs")
 
 
 def train(
@@ -26,7 +23,7 @@ def train(
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change a setting, such as train.steps=100.")
     ] = None,
     seed: Annotated[int | None, number("The run's seed.")] = None,
-    runs: Annotated[Path, typer.Option(help="Where run folders are kept.")] = RUNS,
+    runs: RunsFolder = RUNS,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     compile: Annotated[str, typer.Option(help="auto, on or off: kernels, torch.compile and CUDA graphs.")] = "auto",
     parent: Annotated[str | None, typer.Option(help="Start from the weights of this run.")] = None,
