@@ -902,4 +902,6 @@ def test_two_at_once_are_refused_by_name(tmp_path):
 def test_a_dry_run_says_what_would_be_run(tmp_path):
     done = run(tmp_path, "reproduce", "plain_vs_reverse", "--dry-run")
     assert "0 of 54 runs are done, 54 to do" in done.stdout_text
+    budget = run(tmp_path, "reproduce", "plain_vs_reverse", "--dry-run", "--budget", "2m").stdout_text.splitlines()
+    assert budget[1] == "the first 4 fit into 2 min"  # 25 s each, as nothing was measured
     assert not (tmp_path / "runs").exists()

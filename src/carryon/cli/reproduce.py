@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -97,7 +98,7 @@ def reproduce(
         plan = plan.only(only) if only else plan
         plan = plan.to_decide() if decide else plan
         if dry_run:
-            _print_plan(plan)
+            _print_plan(plan, seconds)
             return
         _check_budget(plan, seconds)
         failed, left = _carry_out(plan, on, jobs, device, compile, runs, seconds, gpus, address)
@@ -259,7 +260,7 @@ def _check_budget(plan: "Plan", budget: float | None) -> None:
         raise BadConfig(f"a budget of {duration(budget)} fits no run: the shortest takes about {duration(least)}")
 
 
-def _print_plan(plan: "Plan") -> None:
+def _print_plan(plan: "Plan", budget: float | None) -> None:
     count, parents = len(plan.tasks), sum(task.key not in plan.by_key for task in plan.tasks)
     if plan.deciding:
         left = f"claims wait for {count - parents} at most" if count else "no claim waits for one"
@@ -268,5 +269,8 @@ def _print_plan(plan: "Plan") -> None:
     left += f" and {parents} to start them from" if parents else ""
     about = f", about {duration(sum(map(plan.expected, plan.tasks)))} ({plan.basis})" if count else ""
     print(f"{plan.done} of {plan.total} runs are done, {left}{about}")
+    if budget is not None:
+        fit = sum(spent <= budget for spent in accumulate(map(plan.expected, plan.tasks)))
+        print(f"the first {fit} fit into {duration(budget)}")
     for task in plan.tasks:
         print(f"  {plan.name_of(task)}, seed {task.run.seed}")
