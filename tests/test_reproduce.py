@@ -844,7 +844,7 @@ def test_bad_input_is_one_line(tmp_path):
     fails(tmp_path, "reproduce", "lemmas", "--runs", "file/runs", says="file is not a folder; runs are kept in one")
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "fast").touch()
-    fails(tmp_path, "reproduce", "lemmas", says="results/fast is not a folder; results are kept in it")
+    fails(tmp_path, "reproduce", "lemmas", says="results/fast is not a folder; results are kept in one")
     (tmp_path / "results" / "fast").unlink()
     fails(tmp_path, "report", "lemmas", "--format", "md", "--out", "file", says="file is a file")
     fails(tmp_path, "report", "lemma", says="did you mean 'lemmas'?")
@@ -873,6 +873,14 @@ def test_a_report_takes_the_place_of_a_report_and_of_nothing_else(tmp_path, form
     assert run(tmp_path, *arguments, "--force").returncode == 0
     assert run(tmp_path, *arguments).returncode == 0  # now it is one
     assert path.read_text() != "a thesis"
+
+
+def test_a_report_takes_the_place_of_no_device(tmp_path):
+    (tmp_path / "results").mkdir()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    fails(tmp_path, "report", "lemmas", "--out", "pipe", "--force", says="pipe is no ordinary file: choose another")
+    assert pipe.is_fifo()
 
 
 def test_pages_of_one_tier_do_not_replace_those_of_all(tmp_path):

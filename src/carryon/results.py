@@ -115,15 +115,6 @@ class Store:
         if self.root.exists() and not self.root.is_dir():
             raise PathExists(f"{self.root} is not a folder; results are kept in one: choose another with --results")
 
-    def check(self, tier: str) -> None:
-        """Before anything is run whose results could not be kept."""
-        folder = self.root / tier
-        if folder.exists() and not folder.is_dir():
-            raise PathExists(f"{folder} is not a folder; results are kept in it: choose another place with --results")
-        there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-        if not os.access(there, os.W_OK | os.X_OK):
-            raise PathExists(f"{there} cannot be written to; results are kept there: choose another with --results")
-
     def path(self, tier: str, experiment: str) -> Path:
         return self.root / tier / f"{experiment}.jsonl"
 

@@ -6,19 +6,8 @@ import typer
 
 PACKAGES = (
     *("torch", "numpy", "pydantic", "typer", "rich", "safetensors"),
-    *(
-        "tiktoken",
-        "transformers",
-        "peft",
-        "gguf",
-        "openai",
-        "pyarrow",
-        "datasets",
-        "ray",
-        "submitit",
-        "tensorboard",
-        "wandb",
-    ),
+    *("tiktoken", "transformers", "peft", "gguf", "openai", "pyarrow", "datasets"),
+    *("ray", "submitit", "tensorboard", "wandb"),
 )
 
 

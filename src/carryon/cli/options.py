@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import math
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,3 +89,14 @@ def check_failures(path: Path | None, force: bool) -> None:
         raise PathExists(f"{path} is already there: choose another path, or pass --force to replace it")
     if not path.parent.is_dir():
         raise BadInput(f"--failures {path} cannot be written: make the folder {path.parent} first")
+
+
+def check_folder(folder: Path, what: str, option: str) -> None:
+    """Whether files can be kept there, though it may have to be made, before there are any."""
+    from ..errors import PathExists
+
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise PathExists(f"{there} is not a folder; {what} are kept in one: choose another with {option}")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PathExists(f"{there} cannot be written to; {what} are kept there: choose another with {option}")

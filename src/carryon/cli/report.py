@@ -97,7 +97,9 @@ def _check_are_reports(paths: "Sequence[Path]", force: bool) -> None:
     from ..errors import PathExists
 
     for path in paths:
-        if force or not path.is_file():
+        if path.exists() and not path.is_file():  # /dev/null, say, which would be one afterwards
+            raise PathExists(f"{path} is no ordinary file: choose another path with --out")
+        if force or not path.exists():
             continue
         with open(path, encoding="utf-8", errors="replace") as file:
             head = file.read(1_000)

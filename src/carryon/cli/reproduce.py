@@ -4,8 +4,9 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ import typer
 
 from ..reports.wording import counted, duration
 from .many_runs import ManyRuns
-from .options import RESULTS, RUNS, ResultsFolder, RunsFolder, amount, number
+from .options import RESULTS, RUNS, ResultsFolder, RunsFolder, amount, check_folder, number
 
 if TYPE_CHECKING:
     from ..execution import Outcome, Task
@@ -61,36 +62,22 @@ def reproduce(
 
     Example: carryon reproduce plain_vs_reverse --tier fast --budget 25m
     """
-    from ..errors import UnknownName, Unsupported
     from ..experiments import EXPERIMENTS, experiment
     from ..planning import make_plan
-    from ..results import TIERS, Store
+    from ..results import Store
 
-    if tier not in TIERS:
-        raise UnknownName("tier", tier, TIERS)
-    if on not in ("local", "ray", "slurm"):
-        raise UnknownName("place to run on", on, ("local", "ray", "slurm"))
-    if compile not in ("auto", "on", "off"):
-        raise UnknownName("compile setting", compile, ("auto", "on", "off"))
-    if on == "local" and gpus:
-        raise Unsupported("'--gpus' is for ray and slurm: here '--jobs' says how many runs share the GPU")
-    if on != "ray" and address is not None:
-        raise Unsupported(f"'--address' names a Ray cluster, and '--on' says {on}: give '--on ray'")
-    _check_folder(runs)
+    _check_options(tier, on, compile, gpus, address)
     every = "all" in names
     chosen = list(EXPERIMENTS.values()) if every else [experiment(name) for name in dict.fromkeys(names)]
     seconds = _seconds(budget) if budget is not None else None
+    _check_choice(only, decide, seeds, probe)
     if probe is not None:
-        if only or decide:
-            other = "'--only' chooses runs" if only else "'--decide' runs what claims wait for"
-            raise Unsupported(f"'--probe' tries the heaviest run of each experiment, {other}: give one")
         _probe(chosen, tier, probe, on, jobs, device, compile, gpus, address)
         return
-    if decide and seeds is not None:
-        raise Unsupported("'--decide' runs the seeds that claims ask for, '--seeds' says how many: give one")
     store = Store(results)
     if not dry_run:
-        store.check(tier)
+        check_folder(results / tier, "results", "--results")
+        check_folder(runs, "runs", "--runs")
     with nullcontext() if dry_run else store.locked():
         plan = make_plan(chosen, tier, store, seeds, copy=not dry_run)  # type: ignore[arg-type]
         for note in store.broken:
@@ -118,15 +105,30 @@ def reproduce(
     print(f"{what}: 'carryon report {' '.join(names)} --tier {tier}{where}' shows it")
 
 
-def _check_folder(runs: Path) -> None:
-    """Before anything is trained that could not be kept."""
-    from ..errors import PathExists
+def _check_options(tier: str, on: str, compile: str, gpus: float, address: str | None) -> None:
+    from ..errors import UnknownName, Unsupported
+    from ..results import TIERS
 
-    there = next(folder for folder in (runs, *runs.absolute().parents) if folder.exists())
-    if not there.is_dir():
-        raise PathExists(f"{there} is not a folder; runs are kept in one: choose another with --runs")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise PathExists(f"{there} cannot be written to; runs are kept there: choose another with --runs")
+    if tier not in TIERS:
+        raise UnknownName("tier", tier, TIERS)
+    if on not in ("local", "ray", "slurm"):
+        raise UnknownName("place to run on", on, ("local", "ray", "slurm"))
+    if compile not in ("auto", "on", "off"):
+        raise UnknownName("compile setting", compile, ("auto", "on", "off"))
+    if on == "local" and gpus:
+        raise Unsupported("'--gpus' is for ray and slurm: here '--jobs' says how many runs share the GPU")
+    if on != "ray" and address is not None:
+        raise Unsupported(f"'--address' names a Ray cluster, and '--on' says {on}: give '--on ray'")
+
+
+def _check_choice(only: list[str] | None, decide: bool, seeds: int | None, probe: int | None) -> None:
+    from ..errors import Unsupported
+
+    if probe is not None and (only or decide):
+        other = "'--only' chooses runs" if only else "'--decide' runs what claims wait for"
+        raise Unsupported(f"'--probe' tries the heaviest run of each experiment, {other}: give one")
+    if decide and seeds is not None:
+        raise Unsupported("'--decide' runs the seeds that claims ask for, '--seeds' says how many: give one")
 
 
 def _say_what_failed(failed: list[tuple[str, str]]) -> None:
@@ -199,31 +201,31 @@ def _carry_out(
         screen.plan_again(ordered)
         return ordered
 
-    deadline = time.time() + budget if budget is not None else None
-    arguments: dict[str, Any] = {"device": device, "compile": compile, "deadline": deadline}
+    arguments: dict[str, Any] = {
+        "device": device,
+        "compile": compile,
+        "deadline": time.time() + budget if budget is not None else None,
+    }
+    if on == "ray":
+        from ..execution.on_ray import run_on_ray
 
-    def run(tasks: "Sequence[Task]") -> "list[Task]":
-        if on == "ray":
-            from ..execution.on_ray import run_on_ray
+        run: Callable[..., list[Task]] = partial(run_on_ray, gpus=gpus, address=address)
+    elif on == "slurm":
+        from ..execution.on_slurm import run_on_slurm
 
-            return run_on_ray(tasks, runs, tell, gpus=gpus, address=address, **arguments)
-        if on == "slurm":
-            from ..execution.on_slurm import run_on_slurm
-
-            return run_on_slurm(tasks, runs, tell, gpus=gpus, jobs=jobs, **arguments)
+        run = partial(run_on_slurm, gpus=gpus, jobs=jobs)
+    else:
         from ..execution.local import run_local
 
-        return run_local(
-            tasks,
-            runs,
-            tell,
+        # Small runs take less than to think about them.
+        again = reorder if plan.deciding or plan.trains_at_full_size else None
+        run = partial(
+            run_local,
             jobs=jobs or 1,
             sharing=on_gpu,
             estimate=plan.estimate,
             started=screen.started,
-            # Small runs take less than to think about them.
-            reorder=reorder if plan.deciding or plan.trains_at_full_size else None,
-            **arguments,
+            reorder=again,
         )
 
     left: list[Task] = []
@@ -231,7 +233,7 @@ def _carry_out(
     while waiting and not (left or stopped):
         # A cluster is given what is surely needed, and then what that turns out to need.
         now = plan.surest(waiting) if plan.deciding and on != "local" else waiting
-        left = run(now)
+        left = run(now, runs, tell, **arguments)
         given = {task.key for task in now}
         waiting = [task for task in waiting if task.key not in given]
         waiting = reorder(waiting) if plan.deciding else waiting
