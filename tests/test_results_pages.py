@@ -4,7 +4,10 @@ from pathlib import Path
 from statistics import mean
 
 from carryon.experiments import EXPERIMENTS
-from carryon.experiments.measured import Stat, number, share
+from carryon.experiments.forgetting import RATES
+from carryon.experiments.matrix_completion import half_way
+from carryon.experiments.measured import Measured, Stat, number, share
+from carryon.experiments.prompting import SAME, TEXT, after, few_shot
 from carryon.experiments.showing import cell
 from carryon.overview import make_chapter
 from carryon.reports import Chapter, Figure, Point, Series, Table, TierPart
@@ -90,6 +93,61 @@ def test_findings_repeat_what_was_measured():
     fast, paper = make_chapter(EXPERIMENTS["plain_vs_reverse"], store).parts
     assert fast.items[0].note == EXPERIMENTS["plain_vs_reverse"].finding
     assert not any(item.note for item in paper.items)
+
+
+def test_findings_in_tier_fast_repeat_what_was_measured():
+    store = Store(ROOT / "results")
+
+    def measured(name: str, tier: str = "fast") -> Measured:
+        experiment = EXPERIMENTS[name]
+        return Measured(store.read(tier, name), tier, experiment.seeds[tier], experiment.planned(tier))
+
+    def shown(percent: float) -> str:
+        return cell(Stat(percent, percent, percent, 1)).removesuffix(" (1 seed)")
+
+    told = EXPERIMENTS["sampling"].finding
+    sampling, wrapping = measured("sampling"), measured("wrapping", "paper")
+    assert f"random {shown(sampling.mean(sampler='uniform', on='2-digit'))} %" in told
+    assert f"{shown(sampling.mean(sampler='balanced', on='overall'))} % overall here" in told
+    assert f"and {shown(wrapping.mean(order='plain', around='zero-padded', examples=10_000))} %" in told
+
+    told = EXPERIMENTS["model_scale"].finding
+    scale = measured("model_scale")
+    bare, text = ({"model": "GPT-2", "on": "plain", "prompt": prompt} for prompt in (SAME, TEXT))
+    examples = few_shot(scale, model="GPT-2", on="plain")
+    assert f"{shown(scale.mean(**bare))} % bare become {shown(scale.mean(**text))} after text" in told
+    assert f"{shown(examples)} after examples" in told
+    costs = [few_shot(scale, model="GPT-2", on=on) - scale.mean(**{**text, "on": on}) for on in ("plain", "detailed")]
+    assert f"plain {shown(costs[0])} points and detailed {shown(costs[1])}," in told
+
+    told = EXPERIMENTS["text_mixture"].finding
+    texts = measured("text_mixture")
+    more = {
+        mixing: texts.mean(after("short outside"), **asked) - texts.mean(after("long outside"), **asked)
+        for mixing in ("blocks", "dialogue")
+        for asked in [{"mixing": mixing, "plain": 10_000, "detailed": 3_000, "on": "plain", "prompt": TEXT}]
+    }
+    assert f"it costs {-more['blocks']:.2f} points less" in told
+    assert f"{more['dialogue']:.2f} points more" in told
+
+    told = EXPERIMENTS["matrix_completion"].finding
+    completion = measured("matrix_completion")
+    shares = [f"{100 * half_way(completion, 'as_published', n) / n**2:.0f}" for n in (20, 50, 100, 500)]
+    assert "at {}, {}, {} and {} % of n²".format(*shares) in told
+
+    told = EXPERIMENTS["forgetting"].finding
+    ends: dict[tuple[str, float], dict[int, dict[str, float]]] = {}
+    for line in sorted(measured("forgetting").lines, key=lambda line: line.seed):
+        if history := line.metrics.get("history"):
+            ends.setdefault((line.settings["format"], line.settings["lr"]), {})[line.seed] = history[-1]
+    for format in ("reverse", "detailed_scratchpad"):
+        found = [f"{100 * end['4 digits']:.0f}" for end in ends[format, min(RATES[format])].values()]
+        assert "{} {}, {} and {} %".format(format.removesuffix("_scratchpad"), *found) in told
+    plain = [ends["plain", rate] for rate in RATES["plain"]]
+    losses = [end["loss"] for seeds in plain for end in seeds.values()]
+    assert f"between {min(losses):.2f} and {max(losses):.2f}" in told
+    for seeds in plain:
+        assert f"One seed of three gets {100 * min(end['4 digits'] for end in seeds.values()):.0f} %" in told
 
 
 def test_no_number_without_seed_device_and_commit():

@@ -100,6 +100,13 @@ class Forgetting(Experiment):
     name = "forgetting"
     title = "Fine-tuned on four digits, what becomes of three"
     paper = ("fig:ft_3to4digit",)
+    finding = (
+        "Tier fast fine-tunes reverse on an eighth of the paper's tokens and detailed on a quarter. In that time the "
+        "paper's rates teach reverse 7, 61 and 16 %, and detailed 4, 5 and 10 %, of four-digit sums (seeds 0 to 2), "
+        "so their curves are of ten times the rate, at which they come sooner. Plain knows its 10,000 examples by "
+        "heart: its training loss ends between 0.11 and 0.79, and the operands alone cost 1.2 a character to who has "
+        "not met them. One seed of three gets 27 % at either rate."
+    )
     claims = (
         Claim(
             "plain forgets",

@@ -47,6 +47,12 @@ class ModelScale(Experiment):
     name = "model_scale"
     title = "A larger model"
     paper = ("fig:nanogpt_vs_gpt2",)
+    finding = (
+        "Text seems to help plain addition because a bare prompt costs more: it stands where windows mostly hold the "
+        "rest of something (see prompt_start), and anything in front mends that. GPT-2's 20.90 % bare become 73.50 "
+        "after text, but 82.46 after examples: beside those, text costs plain 8.95 points and detailed 16.23, as the "
+        "paper says."
+    )
     claims = (
         Claim(
             "larger is better at plain",

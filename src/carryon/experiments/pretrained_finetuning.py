@@ -95,6 +95,11 @@ class PretrainedFinetuning(Experiment):
     name = "pretrained_finetuning"
     title = "Fine-tuning models that have read before"
     paper = ("tab:gpt3_addition", "tab:gpt3_subtraction", "tab:gpt3_sine_sqrt")
+    finding = (
+        "Before fine-tuning, examples in front teach SmolLM2 the form and not the sum: of 1,000 answers after three "
+        "examples 940 end as they should, and none is right even if spaces are ignored (the commonest is "
+        '" 1 1 2 6###"). Asked without spaces, 11 of 1,000 are right (seed 0, five sets, float32 on a CPU).'
+    )
     claims = (
         Claim(
             "unable before",

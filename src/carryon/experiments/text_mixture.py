@@ -110,6 +110,11 @@ class TextMixture(Experiment):
         "fig:mixed_text_prompt_performance",
         "fig:train_curve_nanogpt",
     )
+    finding = (
+        "Whether long text from outside hurts plain sums more than short text depends on how sums and speeches are "
+        "mixed. In blocks, as the authors' data are, it costs 10.56 points less, by two of three seeds; in a dialogue, "
+        "as the paper describes its data, 2.66 points more (seeds 0 to 2, 10,000 plain examples)."
+    )
     claims = (
         Claim(
             "examples help plain",
