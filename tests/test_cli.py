@@ -366,6 +366,12 @@ def test_bench_measures_a_row():
 
 def test_bench_says_which_rows_need_a_gpu():
     assert "quickstart" in run("bench", "model", "--list").stdout
+    listed = json.loads(run("bench", "model", "--list", "--json").stdout)
+    assert {
+        "name": "sums",
+        "what": "all 1,000,000 three-digit sums, reverse, 10.6 M parameters",
+        "reach": "4 s",
+    } in listed
     done = run("bench", "model", "--only", "step", "--device", "cpu", "--markdown")
     assert "| one training step, 256 x 256 tokens, 10.6 M parameters, dropout 0.2 | needs a GPU |" in done.stdout
 
@@ -461,9 +467,9 @@ def runs(tmp_path_factory):
 
 
 def test_a_trained_model_is_listed_asked_and_evaluated(runs):
-    (row,) = json.loads(run("runs", runs, "--json").stdout)
+    (row,) = json.loads(run("runs", "--runs", runs, "--json").stdout)
     assert row["state"].startswith("done, 20 steps")
-    assert row["run"] in run("runs", runs).stdout
+    assert row["run"] in run("runs", "--runs", runs).stdout
     asked = json.loads(run("ask", "quickstart", "7+58", "--runs", runs, "--json").stdout)
     assert (asked["question"], asked["answer"]) == ("7+58", "65")
     assert "".join(token["token"] for token in asked["tokens"]) == asked["written"]

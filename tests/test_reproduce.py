@@ -1,14 +1,18 @@
 """Reproducing as people do it: from the command line, killed, restarted, with bad input."""
 
+import contextlib
 import json
 import math
 import multiprocessing
 import os
+import pty
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -154,6 +158,28 @@ def test_experiments_are_listed_with_what_is_missing(smoke):
     assert listed["all"]["fast"]["missing_seconds"] < sum(row["fast"]["missing_seconds"] for row in rows)
     table = run(smoke, "experiments").stdout_text
     assert all(name in table for name in EXPERIMENTS)  # whole, to be copied
+
+
+@pytest.mark.parametrize("columns", [80, 100, 140])
+def test_no_number_is_cut_off_on_a_terminal(smoke, columns):
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, columns))
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    command = [sys.executable, "-m", "carryon", "experiments"]
+    with subprocess.Popen(command, stdout=theirs, cwd=smoke, env=environment | {"TERM": "xterm"}) as process:
+        os.close(theirs)
+        written = b""
+        with contextlib.suppress(OSError):  # how Linux says that nobody writes any more
+            while more := os.read(ours, 65_536):
+                written += more
+        os.close(ours)
+    assert process.returncode == 0
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", written.decode()).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert not any("…" in line for line in lines)
+    assert all(any(line.startswith(f"{name} ") for line in lines) for name in EXPERIMENTS)
+    assert any("claims" in line.split() and "fast" in line.split() for line in lines) == (columns >= 90)
+    assert any("question" in line.split() for line in lines) == (columns >= 120)
 
 
 # --- killed and started again -------------------------------------------------------------------------------------

@@ -15,6 +15,17 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
+COLUMNS = (
+    ("name", "name", 0),
+    ("question", "question", 120),
+    ("claims", "claims", 90),
+    ("fast", "fast", 0),
+    ("fast missing", "missing", 0),
+    ("paper", "paper", 0),
+    ("paper missing", "missing", 0),
+)
+"""Of the table: what stands there, its heading, and how wide a screen has to be for it."""
+
 
 def experiments(
     results: ResultsFolder = RESULTS,
@@ -85,28 +96,34 @@ def _print_table(rows: Sequence[Row], total: Row) -> None:
     from rich import box
     from rich.table import Table
 
+    screen = console()
+    # On a narrow screen the numbers come first.
+    shown = [(key, heading) for key, heading, least in COLUMNS if screen.width >= least]
     table = Table(
-        title="Runs done, and what it would take on the machine measured: to decide the claims / to finish "
-        "(~: partly a guess)",
+        title="Runs done, and what it would take on the machine measured:\n"
+        "to decide the claims / to finish (~: partly a guess)",
         box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
-    table.add_column("name", no_wrap=True)
-    table.add_column("question")
-    for column in ("claims", "fast", "missing", "paper", "missing"):
-        table.add_column(column, no_wrap=True)
-    for row in rows:
-        table.add_row(row["name"], row["title"], *_cells(row))
-    table.add_section()
-    table.add_row(total["name"], "", *_cells(total))
-    console().print(table)
+    for _, heading in shown:
+        table.add_column(heading, no_wrap=heading not in ("question", "missing"))
+    for row in (*rows, total):
+        if row is total:
+            table.add_section()
+        cells = _cells(row)
+        table.add_row(*(cells[key] for key, _ in shown))
+    screen.print(table)
 
 
-def _cells(row: Row) -> list[str]:
-    states = (row["fast"], row["paper"])
-    return [
-        str(row["claims"]),
-        *(cell for state in states for cell in (f"{state['done']}/{state['of']}", _missing(state))),
-    ]
+def _cells(row: Row) -> dict[str, str]:
+    cells = {"name": row["name"], "question": row.get("title", ""), "claims": str(row["claims"])}
+    for tier in ("fast", "paper"):
+        state = row[tier]
+        cells[tier] = f"{state['done']}/{state['of']}"
+        cells[f"{tier} missing"] = _missing(state)
+    return cells
 
 
 def _missing(state: Mapping[str, int]) -> str:

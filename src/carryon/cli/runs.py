@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from .options import RUNS
+from .options import RUNS, RunsFolder
 
 
 def runs(
-    folder: Annotated[Path, typer.Argument(help="Where run folders are kept.")] = RUNS,
+    runs: RunsFolder = RUNS,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the runs, how far they are, and how well they do.
@@ -21,12 +21,12 @@ def runs(
     from ..runs import run_folders
     from .output import console, print_json
 
-    rows = [_row(path) for path in run_folders(folder)]
+    rows = [_row(path) for path in run_folders(runs)]
     if as_json:
         print_json(rows)
         return
     if not rows:
-        print(f"no runs in {folder}: 'carryon train' makes one")
+        print(f"no runs in {runs}: 'carryon train' makes one")
         return
     table = Table()
     for column in ("run", "data", "model", "state", "accuracy"):

@@ -58,6 +58,9 @@ def _run(
     for name in only or ():
         if name not in rows:
             raise UnknownName("benchmark", name, rows)
+    if list_rows and as_json:
+        print_json([{"name": name, "what": row.what, "reach": row.reach} for name, row in rows.items()])
+        return
     if list_rows:
         for name, row in rows.items():
             print(f"{name:12} {row.what}")
