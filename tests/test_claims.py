@@ -31,7 +31,7 @@ from carryon.formats import make_format
 from carryon.operations import operation
 from carryon.paper import figure
 from carryon.planning import Wanted, make_lines, make_plan
-from carryon.reports import Chapter, Figure, Table, TierPart, Verdict
+from carryon.reports import Chapter, Figure, Sentence, Table, TierPart, Verdict
 from carryon.reports.markdown import count_verdicts
 from carryon.results import TIERS, Store
 from carryon.training.asking import problems_of
@@ -151,6 +151,10 @@ WORLDS = {
             lambda s, v: 90 - v * (s["order"] == "reverse" and s["around"] == "bare"),
             (1.1, 0.9, -0.1),
         ),
+        "plain with marks stays below reverse": (
+            lambda s, v: 90 + v * (s["order"] == "reverse" and s["around"] == "$"),
+            (0.6, 0.4, -0.1),
+        ),
     },
     "prompt_start": {
         "plain's plateau is the prompt": (
@@ -214,7 +218,10 @@ WORLDS = {
             lambda s, v: hidden_five(s, {1: 80 - v, 2: 80, 3: 90}.get(s["place"])),
             (5.1, 4.9, -0.1),
         ),
-        "overall accuracy stays": (lambda s, v: 95 - v * (s["place"] == 2), (9.9, 10.1, 25.1)),
+        "overall accuracy stays": (
+            lambda s, v: v + (s["place"] != 2) + (s["format"] != "plain") - 50 * (s["place"] == 0),
+            (86, 84, 74),
+        ),
     },
     "subtraction_steps": {
         "comparing first is worse": (lambda s, v: 95 - v * (s["format"] == "detailed_scratchpad_v2"), (5.1, 4.9, 0.1)),
@@ -277,6 +284,12 @@ WORLDS = {
             lambda s, v: at_end(s, {"1 digits": v + 1, "2 digits": v}.get(s["on"], 99)),
             (91, 89, 59),
         ),
+        "short sums are not forgotten completely": (
+            lambda s, v: at_end(
+                s, v + 5 * (s["format"] != "reverse") + (s["on"] != "2 digits") - v * (s["format"] == "plain")
+            ),
+            (11, 9, 0.5),
+        ),
         "all learn four digits": (lambda s, v: at_end(s, v + (s["format"] != "reverse")), (81, 79, 49)),
     },
     "one_more_digit": {
@@ -299,6 +312,14 @@ WORLDS = {
         "detailed is hard to leave": (
             lambda s, v: 60 - v * (s["start"] == "detailed_scratchpad"),
             (5.1, 4.9, -5.1),
+        ),
+        "often worse than untrained": (  # of a target's three other starts, v / 4 lie below
+            lambda s, v: (
+                50
+                if s["start"] == "none"
+                else 50.5 - (FOUR.index(s["target"]) * 3 + (FOUR.index(s["start"]) - FOUR.index(s["target"])) % 4 <= v)
+            ),
+            (4, 3, 0),
         ),
     },
     "other_operations": {
@@ -490,6 +511,10 @@ WORLDS |= {
         ),
         "pretraining helps": (
             lambda s, v: 50 + v * (s["tokens"] == "SmolLM2-135M" and s["weights"] == "pretrained"),
+            (1.1, 0.9, -1.1),
+        ),
+        "pretraining helps after a newline": (
+            lambda s, v: 50 + v * (s["weights"] == "pretrained" and s["start"] == "newline"),
             (1.1, 0.9, -1.1),
         ),
     },
@@ -686,7 +711,7 @@ def test_every_verdict_can_be_reached(experiment, claim):
         shown = "without limit" if number == INF else f"{number:,.0f}" if abs(number) >= 1000 else f"{number:.4g}"
         assert verdict.because.startswith(f"{claim.of} is {shown}{claim.unit}")
         assert verdict.because.endswith(claim.correction) == (decision == "holds with a correction")
-        assert (verdict.claim, verdict.says, verdict.rule) == (claim.name, claim.says, claim.rule)
+        assert (verdict.claim, verdict.says, verdict.rule) == (claim.name, claim.sentence, claim.rule)
 
     last = max(line.seed for line in lines)  # an enumeration has one
     for some in ([], [line for line in lines if line.seed < last]):
@@ -959,11 +984,13 @@ def test_verdicts_that_hang_on_the_seed_are_counted():
             TierPart(tier, [Verdict("name", "Says.", "rule", decision, "because", hangs)], [], "", "")
             for tier, (decision, hangs) in zip(("fast", "paper"), decisions, strict=False)
         ]
-        chapters.append(Chapter("name", "Title", "", (), (), parts, "", [("name", "Says.", "rule")]))
+        chapters.append(Chapter("name", "Title", "", (), (), parts, "", [Sentence("name", "Says.", "rule")]))
     assert count_verdicts(chapters) == (
-        "Of 3 claims: 2 hold, 0 with a correction; 1 not; 0 wait for runs. "
+        "Of the paper's 3 claims 2 hold and 1 does not hold. "
         "For 1 of them one of the seeds by itself would say otherwise."
     )
+    ours = Chapter("name", "Title", "", (), (), [], "", [Sentence("name", "Says. (ours)", "rule", ours=True)])
+    assert "Of 1 of ours 1 waits for runs." in count_verdicts([*chapters, ours])
     assert "itself" not in count_verdicts(chapters[::2])
 
 

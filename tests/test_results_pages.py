@@ -1,12 +1,14 @@
 """docs/results is what results/ says."""
 
+import math
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
 from carryon.experiments import EXPERIMENTS
 from carryon.experiments.forgetting import RATES
 from carryon.experiments.matrix_completion import half_way
-from carryon.experiments.measured import Measured, Stat, number, share
+from carryon.experiments.measured import Measured, Metric, Stat, accuracy, number, share
 from carryon.experiments.prompting import SAME, TEXT, after, few_shot
 from carryon.experiments.showing import cell
 from carryon.overview import make_chapter
@@ -16,6 +18,7 @@ from carryon.reports.drawing import draw
 from carryon.reports.markdown import write_chapter, write_overview
 from carryon.results import Line, Store
 
+LINE = Line("r", "e", {}, {}, 0, {}, 1.0, "cpu", "abc")
 ROOT = Path(__file__).parent.parent
 STALE = "run: carryon report --format md"
 
@@ -23,6 +26,7 @@ STALE = "run: carryon report --format md"
 def test_every_page_is_up_to_date():
     store = Store(ROOT / "results")
     chapters = [make_chapter(experiment, store) for experiment in EXPERIMENTS.values()]
+    figures = set()
     for chapter in chapters:
         placed = []
 
@@ -34,7 +38,9 @@ def test_every_page_is_up_to_date():
         assert (ROOT / "docs/results" / f"{chapter.name}.md").read_text(encoding="utf-8") == page, STALE
         for path in placed:
             assert (ROOT / "docs/results" / path).is_file(), STALE
+        figures.update(placed)
     assert (ROOT / "docs/results/README.md").read_text(encoding="utf-8") == write_overview(chapters), STALE
+    assert {f"figures/{path.name}" for path in (ROOT / "docs/results/figures").iterdir()} == figures
     assert not store.broken
     (counted,) = [line for line in write_overview(chapters).splitlines() if line.startswith("Of ")]
     assert counted in (ROOT / "README.md").read_text(encoding="utf-8"), "README counts the claims"
@@ -105,30 +111,37 @@ def test_findings_in_tier_fast_repeat_what_was_measured():
     def shown(percent: float) -> str:
         return cell(Stat(percent, percent, percent, 1)).removesuffix(" (1 seed)")
 
+    def each(experiment: Measured, metric: Metric = accuracy, **settings: object) -> list[float]:
+        """By seed, the first three."""
+        lines = sorted(experiment.of(**settings), key=lambda line: line.seed)
+        return [value for line in lines if (value := metric(line.metrics)) is not None][:3]
+
+    def listed(values: list[float], digits: int = 2) -> str:
+        shown = [f"{value:.{digits}f}" for value in values]
+        return f"{', '.join(shown[:-1])} and {shown[-1]}"
+
     told = EXPERIMENTS["sampling"].finding
-    sampling, wrapping = measured("sampling"), measured("wrapping", "paper")
-    assert f"random {shown(sampling.mean(sampler='uniform', on='2-digit'))} %" in told
-    assert f"{shown(sampling.mean(sampler='balanced', on='overall'))} % overall here" in told
-    assert f"and {shown(wrapping.mean(order='plain', around='zero-padded', examples=10_000))} %" in told
+    same = {"order": "plain", "around": "zero-padded", "examples": 10_000}
+    assert f"gives {listed(each(measured('sampling'), sampler='balanced', on='overall'))} %" in told
+    assert f"and {listed(each(measured('wrapping'), **same))} % in wrapping" in told
+    assert f"it gives {listed(each(measured('wrapping', 'paper'), **same))} % (tier paper" in told
 
     told = EXPERIMENTS["model_scale"].finding
     scale = measured("model_scale")
     bare, text = ({"model": "GPT-2", "on": "plain", "prompt": prompt} for prompt in (SAME, TEXT))
     examples = few_shot(scale, model="GPT-2", on="plain")
-    assert f"{shown(scale.mean(**bare))} % bare become {shown(scale.mean(**text))} after text" in told
-    assert f"{shown(examples)} after examples" in told
+    assert f"GPT-2's {shown(scale.mean(**bare))} % of plain sums become {shown(scale.mean(**text))} after text" in told
+    assert f"and {shown(examples)} after examples" in told
     costs = [few_shot(scale, model="GPT-2", on=on) - scale.mean(**{**text, "on": on}) for on in ("plain", "detailed")]
-    assert f"plain {shown(costs[0])} points and detailed {shown(costs[1])}," in told
+    assert f"costs plain {shown(costs[0])} points and detailed {shown(costs[1])}." in told
+    full_length = each(scale, share("lengths", "3x3"), **bare), each(scale, share("lengths", "3x3"), **text)
+    assert max(full_length[0]) < 40 < min(full_length[1])
 
     told = EXPERIMENTS["text_mixture"].finding
-    texts = measured("text_mixture")
-    more = {
-        mixing: texts.mean(after("short outside"), **asked) - texts.mean(after("long outside"), **asked)
-        for mixing in ("blocks", "dialogue")
-        for asked in [{"mixing": mixing, "plain": 10_000, "detailed": 3_000, "on": "plain", "prompt": TEXT}]
-    }
-    assert f"it costs {-more['blocks']:.2f} points less" in told
-    assert f"{more['dialogue']:.2f} points more" in told
+    for mixing, start in (("blocks", "short text hurts more, by"), ("dialogue", "long text, by")):
+        asked = {"mixing": mixing, "plain": 10_000, "detailed": 3_000, "on": "plain", "prompt": TEXT}
+        kinds = [each(measured("text_mixture"), after(f"{kind} outside"), **asked) for kind in ("short", "long")]
+        assert f"{start} {listed([short - long for short, long in zip(*kinds, strict=True)])}" in told
 
     told = EXPERIMENTS["matrix_completion"].finding
     completion = measured("matrix_completion")
@@ -136,18 +149,32 @@ def test_findings_in_tier_fast_repeat_what_was_measured():
     assert "at {}, {}, {} and {} % of n²".format(*shares) in told
 
     told = EXPERIMENTS["forgetting"].finding
-    ends: dict[tuple[str, float], dict[int, dict[str, float]]] = {}
+    ends: dict[tuple[str, float], list[float]] = {}
     for line in sorted(measured("forgetting").lines, key=lambda line: line.seed):
         if history := line.metrics.get("history"):
-            ends.setdefault((line.settings["format"], line.settings["lr"]), {})[line.seed] = history[-1]
+            ends.setdefault((line.settings["format"], line.settings["lr"]), []).append(100 * history[-1]["4 digits"])
     for format in ("reverse", "detailed_scratchpad"):
-        found = [f"{100 * end['4 digits']:.0f}" for end in ends[format, min(RATES[format])].values()]
-        assert "{} {}, {} and {} %".format(format.removesuffix("_scratchpad"), *found) in told
-    plain = [ends["plain", rate] for rate in RATES["plain"]]
-    losses = [end["loss"] for seeds in plain for end in seeds.values()]
-    assert f"between {min(losses):.2f} and {max(losses):.2f}" in told
-    for seeds in plain:
-        assert f"One seed of three gets {100 * min(end['4 digits'] for end in seeds.values()):.0f} %" in told
+        assert f"{format.removesuffix('_scratchpad')} {listed(ends[format, min(RATES[format])], 0)} %" in told
+    plain = [sorted(ends["plain", rate]) for rate in RATES["plain"]]
+    least, most = min(two[1] for two in plain), max(two[2] for two in plain)
+    assert f"ends at {least:.0f} to {most:.0f} % in two seeds and at {plain[0][0]:.0f} % in the third" in told
+    assert plain[0][0] == plain[1][0]
+
+    told = EXPERIMENTS["noisy_scratchpad"].finding
+    asked = {"operation": "subtract", "examples": 20_000}
+    alone = [measured("noisy_scratchpad").mean(noise=noise, **asked) for noise in ("A", "C")]
+    assert f"alone leaves subtraction {shown(alone[0])} and {shown(alone[1])} %" in told
+    assert f"both together {listed(each(measured('noisy_scratchpad'), noise='both', **asked))} %" in told
+
+    told = EXPERIMENTS["wrapping"].finding
+    padded = {n: measured("wrapping").mean(order="reverse", around="zero-padded", examples=n) for n in (3_000, 10_000)}
+    assert f"from 3,000 examples to {math.floor(padded[3_000])} %" in told
+    assert padded[10_000] < 1
+
+    told = EXPERIMENTS["pretrained_finetuning"].finding
+    asked = {"model": "SmolLM2-135M", "task": "+", "method": "none", "prompt": "few-shot"}
+    read = each(measured("pretrained_finetuning"), lambda metrics: metrics["count"] - metrics["unreadable"], **asked)
+    assert f"{listed(read, 0)} of 1,000 answers can be read" in told
 
 
 def test_no_number_without_seed_device_and_commit():
@@ -188,16 +215,73 @@ def test_what_differs_from_the_paper_by_more_than_the_seeds_is_said():
     plain = Series(
         "plain", [ours(1_000, 10, 20), ours(2_000, 50, 60), ours(3_000, 90, 92), Point(4_000, 50, 50, 50, 1)]
     )
-    paper = Series(
-        "plain (paper)", [Point(1_000, 20.4), Point(2_000, 20.0), Point(3_000, 89.4), Point(4_000, 0)], "paper"
-    )
-    alone = Series("reverse", [ours("a", 0, 1)])
-    said = captions(Figure("t", "x", "y", [plain, paper, alone]))
-    assert said == [
-        "Further from the paper than our seeds are from each other: "
-        "plain at 2 of 3 points (most at 2,000: 55.0, the paper 20.0)."
-    ]
-    assert captions(Figure("t", "x", "y", [plain, alone])) == []
+    points = [Point(1_000, 20.4), Point(2_000, 20.0), Point(3_000, 89.4), Point(4_000, 0)]
+    bands = ["Bands: the range over our seeds.", "Small points: one seed."]
+    for exactness, said, most in (
+        ("", "at 2 of 3 points (most at 2,000: 55.0, the paper 20.0)", "0.5"),
+        ("read off the figure, within 0.3", "at 2 of 3 points (most at 2,000: 55.0, the paper 20.0)", "0.5"),
+        ("read off the figure, within 3", "at 1 of 3 points (most at 2,000: 55.0, the paper 20.0)", "3"),
+    ):
+        paper = Series("plain (paper)", points, "paper", exactness)
+        assert captions(Figure("t", "x", "y", [plain, paper])) == [
+            *([f"The paper's points: {exactness}."] if exactness else []),
+            *bands,
+            f"Further from the paper than our seeds are from each other, by more than {most}: plain {said}.",
+        ]
+    assert captions(Figure("t", "x", "y", [plain])) == bands
     close = Series("plain (paper)", [Point(1_000, 15)], "paper", "exact")
-    (only,) = captions(Figure("t", "x", "y", [plain, close]))
-    assert only == "The paper's points: exact. Bands: the range over our seeds."
+    assert captions(Figure("t", "x", "y", [plain, close])) == ["The paper's points: exact.", *bands]
+    bars = Series("reverse", [ours("a", 0, 1)])
+    assert captions(Figure("t", "x", "y", [bars], bars=True)) == ["Whiskers: the range over our seeds."]
+
+
+def test_what_is_drawn_in_an_unusual_way_is_said():
+    gap = [Point(x, 50, 40, 60, 3, after_gap=x == 4) for x in (1, 2, 4)]
+    paper = Series("a (paper)", [Point(x, 50) for x in (1, 20)], "paper")
+    figure = Figure("t", "x", "accuracy (%)", [Series("a", gap), paper])
+    assert captions(figure) == [
+        "The paper's go on to 20.",
+        "Bands: the range over our seeds.",
+        "Thinly dashed: what was planned in between was not run.",
+    ]
+    assert figure.x_end == 6.4
+    assert draw(figure).count("stroke-dasharray") > draw(replace(figure, series=[Series("a", gap[:2]), paper])).count(
+        "stroke-dasharray"
+    )
+    high = Figure("t", "x", "accuracy (%)", [Series("a", [Point("b", 82, 80, 84, 3), Point("c", 99)])], bars=True)
+    assert high.kind == "dots"
+    assert captions(high) == ["The axis begins at 70 %.", "Whiskers: the range over our seeds."]
+    assert captions(Figure("t", "x", "y", [paper])) == ["Of ours nothing was run yet."]
+    assert "<title>t &lt;&amp;</title>" in draw(replace(high, title="t <&"))
+
+
+def test_a_gap_is_where_something_planned_was_not_run():
+    planned = [{"examples": size} for size in (1, 2, 3, 4)]
+    lines = [replace(LINE, settings={"examples": size}, metrics={"accuracy": size / 10}) for size in (1, 2, 4)]
+    points = Measured(lines, planned=planned).curve("examples")
+    assert [(point.x, point.after_gap) for point in points] == [(1, False), (2, False), (4, True)]
+    assert not any(point.after_gap for point in Measured(lines).curve("examples"))
+
+
+def test_what_another_experiment_measured_is_shown_where_its_run_belongs(tmp_path):
+    """A run that two tiers share is told once; one that is another experiment's is told in both."""
+    store = Store(tmp_path)
+    lemmas, efficiency, reverse = (EXPERIMENTS[n] for n in ("lemmas", "sample_efficiency", "plain_vs_reverse"))
+    case = lemmas.cases("fast")[0].with_seed(0)
+    metrics = {"true": 1, "count": 1, "share": 1.0}
+    store.add("fast", "lemmas", [Line(case.run.hash, "trials", {}, dict(case.settings), 0, metrics, 1.0, "cpu", "a")])
+    (part,) = make_chapter(lemmas, store).parts
+    assert part.tier == "fast"
+    for one in reverse.cases("paper"):
+        if one.settings == {"format": "reverse", "examples": 10_000}:
+            case = one.with_seed(0)
+    found = {"accuracy": 0.5, "count": 10}
+    lines = [
+        Line(case.run.hash, q.config.hash, {}, {**case.settings, **q.settings}, 0, found, 1.0, "cpu", "a")
+        for q in case.questions
+    ]
+    store.add("paper", "plain_vs_reverse", lines)
+    for experiment in (reverse, efficiency):
+        (part,) = make_chapter(experiment, store).parts
+        assert part.tier == "paper"
+        assert part.provenance.startswith("1 run, seed 0;")

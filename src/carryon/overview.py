@@ -9,8 +9,8 @@ from dataclasses import replace
 from .config import RunConfig
 from .experiments import Case, Experiment, Measured
 from .paper import figure
-from .planning import Plan, Wanted, make_plan
-from .reports import Chapter, Figure, TierPart
+from .planning import Known, Plan, Wanted, make_plan
+from .reports import Chapter, Figure, Sentence, TierPart
 from .reports.wording import duration
 from .results import Line, Store, key_of
 
@@ -18,10 +18,15 @@ from .results import Line, Store, key_of
 def make_chapter(experiment: Experiment, store: Store, tiers: Sequence[str] = ("fast", "paper")) -> Chapter:
     """What the results say, tier by tier; a tier without results is left out."""
     parts = []
+    shown: set[tuple[str, str]] = set()
     for tier in tiers:
-        lines = _current(experiment, tier, store.read(tier, experiment.name))
-        if lines:
-            parts.append(_part(experiment, store, tier, lines))
+        known = Known.read(store, tier)
+        own = _current(experiment, tier, store.read(tier, experiment.name))
+        lines = [*own, *_borrowed(experiment, tier, known, own)]
+        answers = {(line.run, line.evaluation) for line in lines}
+        if own or answers - shown:  # what two tiers have in common is not told twice
+            parts.append(_part(experiment, store, tier, lines, known))
+        shown |= answers
     doc = inspect.cleandoc(sys.modules[type(experiment).__module__].__doc__ or "")
     return Chapter(
         experiment.name,
@@ -31,7 +36,7 @@ def make_chapter(experiment: Experiment, store: Store, tiers: Sequence[str] = ("
         [label for label in experiment.paper if label.startswith("fig:") and not _has_numbers(label)],
         parts,
         "" if parts else _missing(make_plan([experiment], tiers[0], store, copy=False)),  # type: ignore[arg-type]
-        [(claim.name, claim.says, claim.rule) for claim in experiment.claims],
+        [Sentence(claim.name, claim.sentence, claim.rule, claim.ours) for claim in experiment.claims],
     )
 
 
@@ -44,9 +49,20 @@ def _current(experiment: Experiment, tier: str, lines: list[Line]) -> list[Line]
     return [line for line in lines if line.key in keys]
 
 
-def _part(experiment: Experiment, store: Store, tier: str, lines: list[Line]) -> TierPart:
+def _borrowed(experiment: Experiment, tier: str, known: Known, own: list[Line]) -> list[Line]:
+    """What other experiments measured of its runs, in whatever tier."""
+    keys = {line.key for line in own}
+    wanted = [
+        Wanted(experiment.name, case)
+        for one in experiment.cases(tier)  # type: ignore[arg-type]
+        for case in one.with_seeds(experiment.seeds[tier])
+    ]
+    return [line for want in wanted for line in known.find(want) or () if line.key not in keys]
+
+
+def _part(experiment: Experiment, store: Store, tier: str, lines: list[Line], known: Known) -> TierPart:
     measured = Measured(lines, tier, experiment.seeds[tier], experiment.planned(tier))  # type: ignore[arg-type]
-    plan = make_plan([experiment], tier, store, copy=False)  # type: ignore[arg-type]
+    plan = make_plan([experiment], tier, store, None, known, copy=False)  # type: ignore[arg-type]
     says = {"fast": _training(experiment), "smoke": "Tier smoke shows that everything runs, and nothing else."}
     about = " ".join(filter(None, (_provenance(lines), says.get(tier, ""))))
     items = experiment.report(measured)

@@ -64,7 +64,7 @@ class Experiment(ABC):
     """Labels of the paper's figures and tables."""
     claims: ClassVar[tuple[Claim, ...]] = ()
     finding: ClassVar[str] = ""
-    """Why tier fast has other numbers than the paper, where that was found out; it stands under the first figure."""
+    """What was found out of why tier fast has other numbers than the paper; it stands under the first figure."""
     seeds: ClassVar[Mapping[str, int]] = SEEDS
     """By tier; more where the seeds differ by more than what is to be told apart."""
 

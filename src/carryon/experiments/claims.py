@@ -1,4 +1,4 @@
-"""Sentences of the paper, and the rules that decide them."""
+"""Sentences of the paper, a few of ours, and the rules that decide them."""
 
 import math
 from collections import Counter
@@ -15,7 +15,7 @@ INF = float("inf")
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, in our words, and the rule that decides it: one number and two ranges.
+    """A sentence of the paper in our words, or one of ours, and the rule that decides it: one number and two ranges.
 
     Rules are committed before the runs they judge; one that was changed or added later says why.
     """
@@ -32,6 +32,12 @@ class Claim:
     unit: str = ""
     after_the_runs: str = ""
     """Why the rule was changed or added when results were known."""
+    ours: bool = False
+    """Whether it is not the paper's."""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.says} (ours)" if self.ours else self.says
 
     @property
     def rule(self) -> str:
@@ -45,7 +51,7 @@ class Claim:
         try:
             value = self.measure(measured)
         except NotEnough as missing:
-            return Verdict(self.name, self.says, self.rule, "not enough runs", f"not measured: {missing}")
+            return Verdict(self.name, self.sentence, self.rule, "not enough runs", f"not measured: {missing}")
         because = f"{self.of} is {_shown(value)}{self.unit}"
         decision = self._decision(value)
         if decision is None:
@@ -59,7 +65,7 @@ class Claim:
         if differs:
             low, high = min(one for one, _ in alone), max(one for one, _ in alone)
             because += f"; seed by seed {_shown(low)} to {_shown(high)}{self.unit}: {_tally(j for _, j in alone)}"
-        return Verdict(self.name, self.says, self.rule, decision, because, differs)
+        return Verdict(self.name, self.sentence, self.rule, decision, because, differs)
 
     def _by_seed(self, measured: Measured) -> list[float]:
         """What the rule gives on each seed by itself, where that was measured."""

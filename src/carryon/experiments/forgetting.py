@@ -101,11 +101,10 @@ class Forgetting(Experiment):
     title = "Fine-tuned on four digits, what becomes of three"
     paper = ("fig:ft_3to4digit",)
     finding = (
-        "Tier fast fine-tunes reverse on an eighth of the paper's tokens and detailed on a quarter. In that time the "
+        "Tier fast fine-tunes reverse on an eighth of tier paper's tokens and detailed on a quarter. In that time the "
         "paper's rates teach reverse 7, 61 and 16 %, and detailed 4, 5 and 10 %, of four-digit sums (seeds 0 to 2), "
-        "so their curves are of ten times the rate, at which they come sooner. Plain knows its 10,000 examples by "
-        "heart: its training loss ends between 0.11 and 0.79, and the operands alone cost 1.2 a character to who has "
-        "not met them. One seed of three gets 27 % at either rate."
+        "so their curves are of ten times the rate, at which they come sooner, and reverse forgets more. Why plain "
+        "ends at 65 to 80 % in two seeds and at 27 % in the third, whatever its rate, is not known."
     )
     claims = (
         Claim(
@@ -127,6 +126,17 @@ class Forgetting(Experiment):
             (60, 90),
             "little",
             " %",
+        ),
+        Claim(
+            "short sums are not forgotten completely",
+            "Reverse and scratchpads do not completely forget sums of one and two digits.",
+            lambda m: min(at_end(m, format, length) for format in FORMATS[1:] for length in (1, 2)),
+            "worst of reverse and scratchpads, one or two digits after fine-tuning",
+            (10, 100),
+            (1, 10),
+            "nearly so, one of them",
+            " %",
+            after_the_runs="added later: the paper says so, and it was missing",
         ),
         Claim(
             "all learn four digits",

@@ -3,7 +3,8 @@
 The paper (fig analyzing_sin_sqrt): models of 10,000 examples, accuracy by the true output in bins of 0.02, exactly
 and within 5e-4. The released analysis counts `< eps` where the accuracy counts `<= eps`, and drops what is no number.
 Ours: `<=` for both, and no number is wrong. Right is the number that the format's text ends on: the detailed series
-for sine stops so early that it gives the true value in 3 % of the problems; the table shows both.
+for sine stops so early that what it writes is the true value in 3 % of all problems; the table shows how often a
+model's text ends on the one and on the other.
 """
 
 from collections.abc import Mapping

@@ -6,7 +6,7 @@ counted.
 """
 
 from ..config import EnumerationConfig
-from ..reports import Figure, Series, Table
+from ..reports import Figure, Table
 from .base import Case, Experiment, Tier
 from .claims import Claim
 from .measured import Measured, number
@@ -61,16 +61,11 @@ class Lemmas(Experiment):
         ]
 
     def report(self, measured: Measured) -> list[Figure | Table]:
+        found = {(line.settings["lemma"], line.settings["digits"]): line.metrics for line in measured.lines}
         rows = [
-            [
-                line.settings["lemma"],
-                str(line.settings["digits"]),
-                f"{line.metrics['true']:,} of {line.metrics['count']:,}",
-            ]
-            for line in measured.lines
+            [lemma, str(digits), f"{metrics['true']:,} of {metrics['count']:,}"]
+            for (lemma, digits), metrics in sorted(found.items())
         ]
-        series = [Series(lemma, measured.curve("digits", SHARE, lemma=lemma)) for lemma in (FIRST, THREE)]
         return [
-            Figure("Cases in which the lemma is true", "digits", "cases (%)", series),
             Table("Every case", ("lemma", "digits", "true"), rows),
         ]

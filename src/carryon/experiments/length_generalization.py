@@ -67,6 +67,7 @@ def with_all_steps(measured: Measured) -> float:
 
 
 LEARNT = 90
+HIDDEN = "Of 1,000 sums up to three digits 15 in 100 have an operand of two, a length that the first models never saw."
 LENGTHS = {"1 and 3 digits": (1, 2, 3, 4), "1 to 7 digits": tuple(range(1, 9)), "10 binary digits": (8, 9, 10, 11)}
 
 
@@ -75,10 +76,10 @@ class LengthGeneralization(Experiment):
     title = "Numbers longer than any in training"
     paper = ("fig:length_generalization", "fig:length_generalization_examples")
     finding = (
-        "The paper's steps have 128 rows, these have 32: three digits are learnt later, and one-digit sums, of which "
-        "there are a hundred, by one seed of three. Seven digits, with the paper's rows, come after 6,000, 4,000 and "
-        "5,500 steps (half right; seeds 0 to 2), in the paper's one run after 2,750; why is not known. All end at "
-        "99.9 % or more."
+        "Tier fast has half the paper's steps, here of 32 rows, there of 128: three digits are learnt later, and "
+        "one-digit sums, of which there are a hundred, by one seed of three. Seven digits, with the paper's rows, "
+        "come after 6,000, 4,000 and 5,500 steps (half right; seeds 0 to 2), in the paper's one run after 2,750; why "
+        "is not known. They end at 99.9 % or more."
     )
     claims = (
         Claim(
@@ -113,7 +114,7 @@ class LengthGeneralization(Experiment):
         ),
         Claim(
             "being shown the steps does not help",
-            "Even with every step given, a three-digit scratchpad model drops a digit of a four-digit answer.",
+            "Even with every step given, a three-digit scratchpad model gets four-digit answers wrong.",
             with_all_steps,
             "four-digit accuracy with all steps given",
             (0, 20),
@@ -191,7 +192,9 @@ class LengthGeneralization(Experiment):
                 for length in lengths
                 if length > 1
             ]
-        items.append(Table("Accuracy (%) at each length, 1,000 problems", ("trained on", "digits", "accuracy"), rows))
+        items.append(
+            Table("Accuracy (%) at each length, 1,000 problems", ("trained on", "digits", "accuracy"), rows, HIDDEN)
+        )
         prompts = [
             [
                 given,

@@ -1,7 +1,7 @@
 """What was measured, asked by what it varies: means and ranges over seeds, curves, and where they reach a level."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..reports import Point
@@ -107,11 +107,14 @@ class Measured:
         raise NotEnough(what)
 
     def curve(self, x: str, metric: Metric = accuracy, /, **settings: Any) -> list[Point]:
-        """A line of a figure, over the values that setting `x` takes."""
-        points = []
-        for value in self.values(x, **settings):
-            if stat := self.stat(metric, **{**settings, x: value}):
-                points.append(stat.point(value))
+        """A line of a figure, over the values that setting `x` takes; it tells where planned ones were not run."""
+        points: list[Point] = []
+        skipped = False
+        for value in _in_order({*self.values(x, **settings), *self.values_planned(x, **settings)}):
+            stat = self.stat(metric, **{**settings, x: value})
+            if stat is not None:
+                points.append(replace(stat.point(value), after_gap=skipped and bool(points)))
+            skipped = stat is None
         return points
 
     def crossing(self, level: float, x: str = "examples", metric: Metric = accuracy, /, **settings: Any) -> float:
@@ -157,8 +160,12 @@ def matches(given: Settings, wanted: Settings) -> bool:
 
 
 def _values(name: str, all_settings: Iterable[Settings], wanted: Settings) -> list[Any]:
-    found = {settings[name] for settings in all_settings if name in settings and matches(settings, wanted)}
-    return sorted(found, key=lambda value: (isinstance(value, str), value))
+    return _in_order({settings[name] for settings in all_settings if name in settings and matches(settings, wanted)})
+
+
+def _in_order(values: Iterable[Any]) -> list[Any]:
+    """Numbers, then words."""
+    return sorted(values, key=lambda value: (isinstance(value, str), value))
 
 
 def _where(start: tuple[float, float], end: tuple[float, float], level: float) -> float:

@@ -37,6 +37,11 @@ class NoisyScratchpad(Experiment):
     name = "noisy_scratchpad"
     title = "Scratchpads with wrong steps"
     paper = ("fig:simplified_scratchpad",)
+    finding = (
+        "A verdict on 5,000 steps, a quarter of the paper's: noise of either kind alone leaves subtraction 97.01 and "
+        "99.90 %, both together 25.95, 37.29 and 7.33 % (seeds 0 to 2). Whether subtraction is worse with noise, or "
+        "slower, the paper's own training has to say."
+    )
     claims = (
         Claim(
             "noise leaves the final accuracy",

@@ -96,9 +96,10 @@ class PretrainedFinetuning(Experiment):
     title = "Fine-tuning models that have read before"
     paper = ("tab:gpt3_addition", "tab:gpt3_subtraction", "tab:gpt3_sine_sqrt")
     finding = (
-        "Before fine-tuning, examples in front teach SmolLM2 the form and not the sum: of 1,000 answers after three "
-        "examples 940 end as they should, and none is right even if spaces are ignored (the commonest is "
-        '" 1 1 2 6###"). Asked without spaces, 11 of 1,000 are right (seed 0, five sets, float32 on a CPU).'
+        "Before fine-tuning, examples in front teach SmolLM2 mostly the form: after three of them 718, 792 and 711 of "
+        "1,000 answers can be read (seeds 0 to 2), and none is right, even if spaces are ignored (seed 0, on a CPU in "
+        'float32, where the commonest answer is " 1 1 2 6###"). Asked without spaces 11 of 1,000 are right after '
+        "three examples, and none bare."
     )
     claims = (
         Claim(

@@ -49,6 +49,7 @@ class PromptStart(Experiment):
             (0.5, 1),
             (0.25, 0.5),
             "a good part, not most",
+            ours=True,
         ),
         Claim(
             "an example does as well",
@@ -59,6 +60,7 @@ class PromptStart(Experiment):
             (-3, -1),
             "nearly as much",
             " points",
+            ours=True,
         ),
         Claim(
             "marks make the start visible",
@@ -72,6 +74,7 @@ class PromptStart(Experiment):
             (1, 3),
             "they lose little",
             " points",
+            ours=True,
         ),
     )
 
@@ -92,8 +95,10 @@ class PromptStart(Experiment):
     def report(self, measured: Measured) -> list[Figure | Table]:
         formats = [format for format in FORMATS if measured.of(format=format)]
         stats = {(f, s): measured.stat(format=f, start=s) for f in formats for s in STARTS}
-        series = [Series(s, [stat.point(f) for f in formats if (stat := stats[f, s])]) for s in STARTS]
+        written = {f: f if FORMATS[f] == 10_000 else f"{f} ({FORMATS[f]:,})" for f in formats}
+        series = [Series(s, [stat.point(written[f]) for f in formats if (stat := stats[f, s])]) for s in STARTS]
         rows = [[f, f"{FORMATS[f]:,}", *(cell(stats[f, s]) for s in STARTS)] for f in formats]
+        sizes = "Trained on 10,000 examples, or on as many as stand behind the format."
         note = "The paper asked bare prompts only. Three detailed examples and an answer do not fit the context."
         by_length = [
             [f, lengths, *(cell(measured.stat(share("lengths", lengths), format=f, start=s)) for s in STARTS)]
@@ -106,7 +111,7 @@ class PromptStart(Experiment):
             "reads like the rest of a longer sum."
         )
         return [
-            Figure("What stands before the prompt", "format", "test accuracy (%)", series, bars=True),
+            Figure("What stands before the prompt", "format", "test accuracy (%)", series, bars=True, note=sizes),
             Table("Accuracy (%)", ("format", "examples", *STARTS), rows, note),
             Table("Accuracy (%) by the operands' lengths", ("format", "digits", *STARTS), by_length, why),
         ]

@@ -1,9 +1,9 @@
 """How many examples does each format need?
 
 The paper (figs nanogpt_sample_efficiency, input_formatting): plain, reverse, simplified and detailed scratchpad, 250 to
-40,000 examples of three-digit addition. The released code: detailed runs for 20,000 or 50,000 steps and simplified for
-20,000; its simplified scratchpads are mostly noise in one of two pipelines; scratchpads are tested on 990 prompts, some
-without their "Target:" line. Ours: the same test set for all, right scratchpads.
+20,000 examples of three-digit addition (plain from 1,000 on). The released code: detailed runs for 20,000 or 50,000
+steps and simplified for 20,000; its simplified scratchpads are mostly noise in one of two pipelines; scratchpads are
+tested on 990 prompts, some without their "Target:" line. Ours: the same test set for all, right scratchpads.
 """
 
 from ..reports import Figure, Series, Table

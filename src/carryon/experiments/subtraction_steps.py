@@ -41,7 +41,7 @@ class SubtractionSteps(Experiment):
             "accuracy, version 1 minus version 2",
             (5, INF),
             (0.2, 5),
-            "lower by little, once its labels are right",
+            "lower by little",
             " points",
         ),
         Claim(

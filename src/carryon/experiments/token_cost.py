@@ -1,7 +1,7 @@
 """Which format is cheapest, counted in tokens?
 
 The paper (fig sample_efficiency_num_tokens, tab num_tokens_per_format): the runs of sample_efficiency over examples
-times 13, 15, 64 or 281 tokens, the lengths for two three-digit operands. Ours: the same runs over the tokens their
+times 13, 15, 64 or 281 tokens, its means of an example. Ours: the same runs over the tokens their
 training sets really hold (shorter operands make shorter examples).
 """
 

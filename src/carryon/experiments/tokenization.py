@@ -99,6 +99,16 @@ class Tokenization(Experiment):
         Claim(
             "pretraining helps",
             "Fine-tuning a pretrained model gives better results than training one from scratch.",
+            lambda m: _at(m, LARGE, "none", "pretrained") - _at(m, LARGE, "none", "scratch"),
+            "SmolLM2, bare prompt, pretrained minus from scratch",
+            (1, INF),
+            (-1, 1),
+            "they are alike",
+            " points",
+        ),
+        Claim(
+            "pretraining helps after a newline",
+            "Asked after a newline, a pretrained model that was fine-tuned is better than one from scratch.",
             lambda m: (
                 _at(m, LARGE, "none", "pretrained", start="newline") - _at(m, LARGE, "none", "scratch", start="newline")
             ),
@@ -107,8 +117,8 @@ class Tokenization(Experiment):
             (-1, 1),
             "they are alike",
             " points",
-            "it asked bare before; but a model that was pretrained hardly reads what stands first (seed 0: 18 % bare, "
-            "96 % after a newline), which is not what the sentence is about",
+            "a model that was pretrained hardly reads what stands first (seed 0: 18 % bare, 96 % after a newline)",
+            ours=True,
         ),
     )
 

@@ -57,7 +57,7 @@ class UnseenDigits(Experiment):
             (50, 66),
             "more than half of them",
             " %",
-            after_the_runs="added later",
+            after_the_runs="added later: the paper says so, and it was missing",
         ),
         Claim(
             "worst at the lowest digit",
@@ -71,13 +71,14 @@ class UnseenDigits(Experiment):
         ),
         Claim(
             "overall accuracy stays",
-            "Overall accuracy falls by a few points only.",
-            lambda m: m.mean(format="reverse", place=0) - min(m.mean(format="reverse", place=p) for p in PLACES),
-            "reverse, overall accuracy lost at most",
-            (-INF, 10),
-            (10, 25),
-            "by more",
-            " points",
+            "Overall accuracy stays above 85 %, plain's too.",
+            lambda m: min(m.mean(format=format, place=p) for p in PLACES for format in ("plain", "reverse")),
+            "worst place and format, overall accuracy",
+            (85, 100),
+            (75, 85),
+            "a little lower",
+            " %",
+            after_the_runs="before, it asked what reverse loses, which is not the paper's sentence",
         ),
     )
 

@@ -1,27 +1,52 @@
-"""What is said under a figure: how well the paper's points are known, and where ours are elsewhere."""
+"""What is said under a figure: how well the paper's points are known, what is drawn how, where ours are elsewhere."""
 
-from .content import Figure, Point, Series
+from .content import Figure, Series
 
-_READ_OFF = 0.5
-"""A point of the paper that was read off a plot may be off by this, in the figure's unit."""
+_LEAST = 0.5
+"""What two runs differ by for nothing, in the figure's unit; a point that was read off a plot may be off by more."""
 
 
 def captions(figure: Figure) -> list[str]:
     """Whole sentences."""
     theirs = [series for series in figure.series if series.source == "paper" and series.points]
+    ours = [series for series in figure.series if series.source == "ours" and series.points]
     exactness = sorted({series.exactness for series in theirs if series.exactness})
-    said = [f"The paper's points: {'; '.join(exactness)}. Bands: the range over our seeds."] if exactness else []
-    ours = {series.name: series for series in figure.series if series.source == "ours"}
-    pairs = [(ours.get(series.subject), series) for series in theirs]
+    said = [f"The paper's points: {'; '.join(exactness)}."] if exactness else []
+    if theirs and not ours:
+        said.append("Of ours nothing was run yet.")
+    if figure.x_end is not None:
+        last = max(float(point.x) for series in theirs for point in series.numbered)
+        said.append(f"The paper's go on to {last:,.10g}.")
+    if figure.y_start:
+        said.append(f"The axis begins at {figure.y_start:.0f} %.")
+    points = [point for series in ours for point in series.points]
+    if any(point.spread for point in points):
+        said.append(f"{'Bands' if figure.kind == 'lines' else 'Whiskers'}: the range over our seeds.")
+        if figure.kind == "lines" and any(point.seeds == 1 for point in points):
+            said.append("Small points: one seed.")
+    elif any(point.seeds == 1 for point in points):
+        said.append("Ours are one seed.")
+    if figure.kind == "lines" and any(point.after_gap for point in points):
+        said.append("Thinly dashed: what was planned in between was not run.")
+    by_name = {series.name: series for series in ours}
+    pairs = [(by_name.get(series.subject), series) for series in theirs]
     apart = [text for mine, paper in pairs if mine is not None and (text := _apart(mine, paper))]
-    return [*said, f"Further from the paper than our seeds are from each other: {'; '.join(apart)}."] if apart else said
+    if apart:
+        most = max(_LEAST, *(series.within for series in theirs))
+        said.append(
+            f"Further from the paper than our seeds are from each other, by more than {most:g}: {'; '.join(apart)}."
+        )
+    return said
 
 
 def _apart(ours: Series, theirs: Series) -> str:
     """Of two lines: at how many points, and where most."""
-    mine = {point.x: point for point in ours.points if point.low is not None and (point.seeds or 0) > 1}
+    mine = {point.x: point for point in ours.points if point.spread and (point.seeds or 0) > 1}
     both = [(mine[point.x], point) for point in theirs.points if point.x in mine]
-    outside = [(one, other) for one, other in both if not _is_inside(one, other.y)]
+    off = max(_LEAST, theirs.within)
+    outside = [
+        (one, other) for one, other in both if one.spread and not one.spread[0] - off <= other.y <= one.spread[1] + off
+    ]
     if not outside:
         return ""
     one, other = max(outside, key=lambda pair: abs(pair[0].y - pair[1].y))
@@ -29,9 +54,3 @@ def _apart(ours: Series, theirs: Series) -> str:
     return (
         f"{ours.name} at {len(outside)} of {len(both)} points (most at {where}: {one.y:.1f}, the paper {other.y:.1f})"
     )
-
-
-def _is_inside(point: Point, value: float) -> bool:
-    assert point.low is not None
-    assert point.high is not None
-    return point.low - _READ_OFF <= value <= point.high + _READ_OFF

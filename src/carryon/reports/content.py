@@ -1,5 +1,6 @@
 """What a report is made of, before anybody decides how it looks."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +17,14 @@ class Point:
     high: float | None = None
     """The spread over seeds; None: a single number, such as the paper's."""
     seeds: int | None = None
+    after_gap: bool = False
+    """Whether what was planned between the point before and this one was not run."""
+
+    @property
+    def spread(self) -> tuple[float, float] | None:
+        """The range over several seeds; one seed has none."""
+        several = self.low is not None and self.high is not None and (self.seeds is None or self.seeds > 1)
+        return (self.low, self.high) if several else None  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,17 @@ class Series:
         """What it is about: the same for ours and the paper's."""
         return self.name.removesuffix(" (paper)")
 
+    @property
+    def numbered(self) -> list[Point]:
+        """The points that have a place on an axis of numbers."""
+        return [point for point in self.points if not isinstance(point.x, str)]
+
+    @property
+    def within(self) -> float:
+        """How far off the paper's numbers may be, in the figure's unit."""
+        found = re.search(r"within ([0-9.]+)", self.exactness)
+        return float(found[1]) if found else 0.0
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -41,6 +61,31 @@ class Figure:
     log_x: bool = False
     bars: bool = False
     note: str = ""
+
+    @property
+    def kind(self) -> Literal["bars", "dots", "lines"]:
+        """Dots are for categories of which bars from 0 would show nothing, and where a line has no second point."""
+        if self.bars:
+            return "dots" if self.y_start else "bars"
+        return "lines" if len({point.x for series in self.series for point in series.numbered}) > 1 else "dots"
+
+    @property
+    def y_start(self) -> float:
+        """Where an axis of percent begins: above 0 if all there is lies far up, and differs."""
+        ends = [point.spread[0] if point.spread else point.y for series in self.series for point in series.points]
+        if "%" not in self.y or len(set(ends)) < 2 or min(ends) < 60:
+            return 0
+        return min(90, 10 * ((min(ends) - 1) // 10))
+
+    @property
+    def x_end(self) -> float | None:
+        """Where the axis ends if the paper's points go on for so long that ours would have no room."""
+        ends = {
+            source: max((float(p.x) for s in self.series if s.source == source for p in s.numbered), default=0)
+            for source in ("ours", "paper")
+        }
+        far = not self.log_x and 0 < ends["ours"] < ends["paper"] / 2
+        return 1.6 * ends["ours"] if far else None
 
 
 @dataclass(frozen=True)
@@ -78,6 +123,17 @@ class TierPart:
 
 
 @dataclass(frozen=True)
+class Sentence:
+    """A claim, decided or not."""
+
+    name: str
+    says: str
+    rule: str
+    ours: bool = False
+    """Whether it is not the paper's."""
+
+
+@dataclass(frozen=True)
 class Chapter:
     """All about one experiment."""
 
@@ -90,5 +146,4 @@ class Chapter:
     parts: Sequence[TierPart]
     missing: str
     """What was not run, if that is everything."""
-    claims: Sequence[tuple[str, str, str]]
-    """Name, sentence and rule of every claim, decided or not."""
+    claims: Sequence[Sentence]

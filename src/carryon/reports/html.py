@@ -7,7 +7,7 @@ from html import escape
 from .captions import captions
 from .content import Chapter, Figure, Table, TierPart
 from .drawing import draw
-from .markdown import MARKS, count_verdicts
+from .markdown import COUNTED, MARKS, count_verdicts, to_list
 
 _CLASSES = {
     "holds": "good",
@@ -46,7 +46,7 @@ def write_page(chapters: Sequence[Chapter]) -> str:
         "<h1>Teaching arithmetic to small transformers: what became of the claims</h1>",
         f"<p>{escape(count_verdicts(chapters))}</p>",
         "<p class=soft>Each rule was committed before the runs it judges, or says why not. "
-        "Numbers: mean over seeds (range, seeds).</p>",
+        f"{COUNTED} Numbers: mean over seeds (range, seeds).</p>",
         _claims(chapters),
     ]
     for chapter in chapters:
@@ -63,13 +63,9 @@ def write_page(chapters: Sequence[Chapter]) -> str:
 def _claims(chapters: Sequence[Chapter]) -> str:
     rows: list[list[str]] = []
     for chapter in chapters:
-        first = len(rows)
-        if not chapter.parts:
-            rows += [["", _text(says), "", _verdict("not enough runs"), ""] for _, says, _ in chapter.claims]
-        for part in chapter.parts:
-            rows += [["", _text(v.says), part.tier, _verdict(v.decision), _text(v.because)] for v in part.verdicts]
-        if len(rows) > first:
-            rows[first][0] = f'<a href="#{chapter.name}">{chapter.name}</a>'
+        for place, (tier, v) in enumerate(to_list(chapter)):
+            name = "" if place else f'<a href="#{chapter.name}">{chapter.name}</a>'
+            rows.append([name, _text(v.says), tier, _verdict(v.decision), _text(v.because)])
     return _table(("experiment", "claim", "tier", "verdict", "because"), rows, "claims")
 
 
@@ -94,7 +90,7 @@ def _chapter(chapter: Chapter) -> str:
     if not chapter.parts:
         parts.append(f"<p>{escape(chapter.missing)} The claims, and what will decide them:</p>")
         parts.append(
-            _table(("claim", "rule"), [[_text(says), _text(rule)] for _, says, rule in chapter.claims], "claims")
+            _table(("claim", "rule"), [[_text(claim.says), _text(claim.rule)] for claim in chapter.claims], "claims")
         )
     return "\n".join([*parts, *(_part(part) for part in chapter.parts)])
 

@@ -1,9 +1,9 @@
 """Reports as Markdown, for the repository."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from .captions import captions
-from .content import Chapter, Figure, TierPart
+from .content import Chapter, Figure, TierPart, Verdict
 
 MARKS = {
     "holds": "✔ holds",
@@ -11,6 +11,8 @@ MARKS = {
     "does not hold": "✘ does not hold",
     "not enough runs": "… not enough runs",
 }
+
+COUNTED = "A claim that two tiers decide is counted as tier paper decides it."
 
 
 def write_chapter(chapter: Chapter, place_figure: Callable[[str, Figure], str]) -> str:
@@ -21,7 +23,7 @@ def write_chapter(chapter: Chapter, place_figure: Callable[[str, Figure], str]) 
         lines += [f"The paper's numbers for {labels} were not published: ours stand alone.", ""]
     if not chapter.parts:
         lines += [chapter.missing, "", "## Claims to be decided", ""]
-        lines += [f"- {says} *Rule:* {rule}." for _, says, rule in chapter.claims]
+        lines += [f"- {claim.says} *Rule:* {claim.rule}." for claim in chapter.claims]
     for part in chapter.parts:
         lines += _part(chapter.name, part, place_figure)
     return "\n".join(lines).rstrip() + "\n"
@@ -66,37 +68,53 @@ def write_overview(chapters: Sequence[Chapter]) -> str:
         "# What became of the paper's claims",
         "",
         "Made by `carryon report --format md` from `results/`. "
-        "Each rule was committed before the runs it judges, or says why not. "
-        "A claim that two tiers decide is counted as tier paper decides it.",
+        f"Each rule was committed before the runs it judges, or says why not. {COUNTED}",
         "",
         count_verdicts(chapters),
         "",
     ]
     rows: list[list[str]] = []
     for chapter in chapters:
-        first = len(rows)
-        if not chapter.parts:
-            rows += [["", says, "", MARKS["not enough runs"], ""] for _, says, _ in chapter.claims]
-        for part in chapter.parts:
-            rows += [["", v.says, part.tier, MARKS[v.decision], v.because] for v in part.verdicts]
-        if len(rows) > first:
-            rows[first][0] = f"[{chapter.name}]({chapter.name}.md)"
+        for place, (tier, verdict) in enumerate(to_list(chapter)):
+            name = "" if place else f"[{chapter.name}]({chapter.name}.md)"
+            rows.append([name, verdict.says, tier, MARKS[verdict.decision], verdict.because])
     lines += _table(("experiment", "claim", "tier", "verdict", "because"), rows)
     return "\n".join(lines).rstrip() + "\n"
 
 
+def to_list(chapter: Chapter) -> list[tuple[str, Verdict]]:
+    """Each claim's verdicts with their tiers; those that wait for runs only where no tier has decided."""
+    if not chapter.parts:
+        return [("", Verdict(c.name, c.says, c.rule, "not enough runs", "")) for c in chapter.claims]
+    verdicts = [(part.tier, verdict) for part in chapter.parts for verdict in part.verdicts]
+    decided = {verdict.claim for _, verdict in verdicts if verdict.decision != "not enough runs"}
+    return [
+        (tier, verdict)
+        for tier, verdict in verdicts
+        if verdict.decision != "not enough runs" or (verdict.claim not in decided and tier == chapter.parts[0].tier)
+    ]
+
+
 def count_verdicts(chapters: Sequence[Chapter]) -> str:
     """How many claims hold, by the best tier that decides them, and how many of these verdicts hang on the seed."""
-    counts, unsteady = dict.fromkeys(MARKS, 0), 0
+    counts = {ours: dict.fromkeys(MARKS, 0) for ours in (False, True)}
+    unsteady = 0
     for chapter in chapters:
-        for name, _, _ in chapter.claims:
-            verdicts = [v for part in chapter.parts for v in part.verdicts if v.claim == name]
+        for claim in chapter.claims:
+            verdicts = [v for part in chapter.parts for v in part.verdicts if v.claim == claim.name]
             decided = [v for v in verdicts if v.decision != "not enough runs"]
-            counts[decided[-1].decision if decided else "not enough runs"] += 1
+            counts[claim.ours][decided[-1].decision if decided else "not enough runs"] += 1
             unsteady += bool(decided) and decided[-1].hangs_on_seed
-    total = sum(counts.values())
-    said = (
-        f"Of {total} claims: {counts['holds']} hold, {counts['holds with a correction']} with a correction; "
-        f"{counts['does not hold']} not; {counts['not enough runs']} wait for runs."
-    )
-    return said + (f" For {unsteady} of them one of the seeds by itself would say otherwise." if unsteady else "")
+    said = [f"Of the paper's {sum(counts[False].values())} claims {_counted(counts[False])}."]
+    if any(counts[True].values()):
+        said.append(f"Of {sum(counts[True].values())} of ours {_counted(counts[True])}.")
+    if unsteady:
+        said.append(f"For {unsteady} of them one of the seeds by itself would say otherwise.")
+    return " ".join(said)
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    several = ("hold", "hold with a correction", "do not hold", "wait for runs")
+    one = ("holds", "holds with a correction", "does not hold", "waits for runs")
+    told = [f"{n} {one[i] if n == 1 else several[i]}" for i, n in enumerate(counts.values()) if n]
+    return " and ".join(filter(None, (", ".join(told[:-1]), told[-1])))
