@@ -1291,7 +1291,7 @@ def test_from_a_file_to_a_trained_model_in_three_commands(tiny_stories, tmp_path
         assert status == 0, err
         assert ("of them trained" in out) == bool(more)
     names = sorted(path.name for path in (tmp_path / "runs").iterdir())
-    assert "stories15m, LoRA 2" in run("runs", tmp_path / "runs")[1]
+    assert "stories15m, LoRA 2" in run("runs", "--runs", tmp_path / "runs")[1]
     for name in names:
         assert run("ask", name, "1+2", "--tokens", "--runs", tmp_path / "runs")[0] == 0
     status, out, _ = run("evaluate", names[0], "--examples", "2", "--limit", "3", "--runs", tmp_path / "runs", "--json")

@@ -128,19 +128,19 @@ def test_the_report_shows_what_was_run(smoke):
         assert f'<h2 id="{name}">' in page
         for claim in one.claims:
             assert claim.name
-    done = run(smoke, "report", "lemmas", "--tier", "smoke", "--format", "md", "--out", "pages")
+    done = run(smoke, "report", "token_cost", "--tier", "smoke", "--format", "md", "--out", "pages")
     assert done.returncode == 0
-    text = (smoke / "pages" / "lemmas.md").read_text()
+    text = (smoke / "pages" / "token_cost.md").read_text()
     assert "seed 0; " in text
     assert "commit" in text
-    assert (smoke / "pages" / "figures" / "lemmas-smoke-1.svg").read_text().startswith("<svg")
+    assert (smoke / "pages" / "figures" / "token_cost-smoke-1.svg").read_text().startswith("<svg")
 
 
 def test_the_same_figure_is_the_same_file(smoke):
     texts = []
     for out in ("one", "two"):
-        run(smoke, "report", "lemmas", "--tier", "smoke", "--format", "md", "--out", out)
-        texts.append((smoke / out / "figures" / "lemmas-smoke-1.svg").read_bytes())
+        run(smoke, "report", "token_cost", "--tier", "smoke", "--format", "md", "--out", out)
+        texts.append((smoke / out / "figures" / "token_cost-smoke-1.svg").read_bytes())
     assert texts[0] == texts[1]
 
 

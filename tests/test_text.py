@@ -412,7 +412,7 @@ def test_the_command_line_asks_any_data_set_of_a_run(mixed):
 
 
 def test_a_list_of_runs_tells_perplexity_from_accuracy(mixed):
-    shown = CliRunner().invoke(app, ["runs", str(mixed.path.parent), "--json"]).output
+    shown = CliRunner().invoke(app, ["runs", "--runs", str(mixed.path.parent), "--json"]).output
     (row,) = json.loads(shown)
     perplexity = mixed.read_evaluation(EvaluationConfig(problems="text").hash)["perplexity"]
     assert row["accuracy"] == f"perplexity {perplexity:.2f}"

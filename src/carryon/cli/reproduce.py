@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -271,8 +271,14 @@ def _print_plan(plan: "Plan", budget: float | None) -> None:
     left += f" and {parents} to start them from" if parents else ""
     about = f", about {duration(sum(map(plan.expected, plan.tasks)))} ({plan.basis})" if count else ""
     print(f"{plan.done} of {plan.total} runs are done, {left}{about}")
+    fit = count
     if budget is not None:
         fit = sum(spent <= budget for spent in accumulate(map(plan.expected, plan.tasks)))
         print(f"the first {fit} fit into {duration(budget)}")
-    for task in plan.tasks:
-        print(f"  {plan.name_of(task)}, seed {task.run.seed}")
+    for place, tasks in enumerate((plan.tasks[:fit], plan.tasks[fit:])):
+        if place and fit and tasks:
+            print(f"  --- {duration(budget or 0)}, and then:")
+        for name, same in groupby(tasks, key=plan.name_of):
+            alike = list(same)
+            seeds = f"seed{'s' * (len(alike) > 1)} {', '.join(str(task.run.seed) for task in alike)}"
+            print(f"  {name}; {seeds}; {duration(sum(map(plan.estimate, alike)))}")

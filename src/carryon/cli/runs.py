@@ -16,6 +16,7 @@ def runs(
 
     Example: carryon runs
     """
+    from rich import box
     from rich.table import Table
 
     from ..runs import run_folders
@@ -28,9 +29,9 @@ def runs(
     if not rows:
         print(f"no runs in {runs}: 'carryon train' makes one")
         return
-    table = Table()
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for column in ("run", "data", "model", "state", "accuracy"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=column == "run", overflow="fold")  # the name is there to be copied
     for row in rows:
         table.add_row(row["run"], row.get("data", ""), row.get("model", ""), row["state"], row.get("accuracy", ""))
     console().print(table)

@@ -144,7 +144,8 @@ class Plan:
 
 
 def _words(settings: Any) -> str:
-    return ", ".join(f"{value:,}" if isinstance(value, int) else str(value) for value in settings.values())
+    """A number says what it is the number of."""
+    return ", ".join(f"{k} {v:,}" if isinstance(v, int | float) else str(v) for k, v in settings.items())
 
 
 def make_plan(
