@@ -85,12 +85,14 @@ def _provenance(lines: list[Line]) -> str:
     runs = {line.run: line for line in lines}
     seeds = sorted({line.seed for line in lines})
     devices = ", ".join(name for name, _ in Counter(line.device for line in runs.values()).most_common())
-    commits = ", ".join(sorted({line.version or "unknown" for line in lines}))
+    versions = {line.version or "unknown" for line in lines}
+    commits = ", ".join(sorted({version.rstrip("+")[:7] for version in versions}))
+    changed = ", in part with files that were not committed" if any(version.endswith("+") for version in versions) else ""
     seconds = sum(line.seconds for line in runs.values())
     return (
         f"{len(runs)} run{'s' if len(runs) > 1 else ''}, seed{'s' if len(seeds) > 1 else ''} "
         f"{', '.join(map(str, seeds))}; {duration(seconds)} in all on {devices}; "
-        f"code at commit {commits}."
+        f"code at commit {commits}{changed}."
     )
 
 
