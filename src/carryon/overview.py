@@ -87,7 +87,8 @@ def _provenance(lines: list[Line]) -> str:
     devices = ", ".join(name for name, _ in Counter(line.device for line in runs.values()).most_common())
     versions = {line.version or "unknown" for line in lines}
     commits = ", ".join(sorted({version.rstrip("+")[:7] for version in versions}))
-    changed = ", in part with files that were not committed" if any(version.endswith("+") for version in versions) else ""
+    is_dirty = any(version.endswith("+") for version in versions)
+    changed = ", in part with files that were not committed" if is_dirty else ""
     seconds = sum(line.seconds for line in runs.values())
     return (
         f"{len(runs)} run{'s' if len(runs) > 1 else ''}, seed{'s' if len(seeds) > 1 else ''} "
