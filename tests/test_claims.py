@@ -991,6 +991,7 @@ def test_verdicts_that_hang_on_the_seed_are_counted():
     )
     ours = Chapter("name", "Title", "", (), (), [], "", [Sentence("name", "Says. (ours)", "rule", ours=True)])
     assert "Of 1 of ours 1 waits for runs." in count_verdicts([*chapters, ours])
+    assert count_verdicts([ours]) == "Of 1 claim of ours 1 waits for runs."
     assert "itself" not in count_verdicts(chapters[::2])
 
 

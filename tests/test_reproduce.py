@@ -160,7 +160,7 @@ def test_experiments_are_listed_with_what_is_missing(smoke):
     assert all(name in table for name in EXPERIMENTS)  # whole, to be copied
 
 
-@pytest.mark.parametrize("columns", [80, 100, 140])
+@pytest.mark.parametrize("columns", [60, 80, 100, 140])
 def test_no_number_is_cut_off_on_a_terminal(smoke, columns):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, columns))
@@ -177,7 +177,11 @@ def test_no_number_is_cut_off_on_a_terminal(smoke, columns):
     lines = re.sub(r"\x1b\[[0-9;]*m", "", written.decode()).splitlines()
     assert max(map(len, lines)) <= columns
     assert not any("…" in line for line in lines)
-    assert all(any(line.startswith(f"{name} ") for line in lines) for name in EXPERIMENTS)
+    if columns >= 80:
+        assert all(any(line.startswith(f"{name} ") for line in lines) for name in EXPERIMENTS)
+    headings = next(line for line in lines if line.startswith("name ")).split()
+    assert headings[-4:] == ["fast", "missing", "paper", "missing"]
+    assert not any(re.search(r"\d$", line) for line in lines)  # a number parted from its unit
     assert any("claims" in line.split() and "fast" in line.split() for line in lines) == (columns >= 90)
     assert any("question" in line.split() for line in lines) == (columns >= 120)
 
@@ -565,6 +569,16 @@ def test_only_some_runs_of_an_experiment(tmp_path):
     plan = make_plan([experiment("plain_vs_reverse")], "fast", Store(tmp_path))
     lengths = make_plan([experiment("length_generalization")], "fast", Store(tmp_path))
     assert lengths.only(["3 digits, detailed"]).total == 3
+    # As it is printed, and where a value alone could be two things.
+    assert again.only(["start reverse, target reverse"]).total == again.only(["reverse,target reverse"]).total == 3
+    assert (again.only(["target reverse"]).total, again.only(["start reverse"]).total) == (15, 12)
+    with pytest.raises(Unsupported, match="no run has all of start reverse, start plain"):
+        again.only(["start reverse, start plain"])
+    for one in (lengths, make_plan([experiment("one_more_digit")], "fast", Store(tmp_path))):
+        for task in one.tasks:
+            if task.key in one.by_key:
+                printed = one.name_of(task).removeprefix(f"{one.experiments[0].name} ")
+                assert task in one.only([printed]).tasks, printed
     with pytest.raises(UnknownName, match="unknown setting 'revers' \\(did you mean 'reverse'\\?\\); choose from 1000"):
         plan.only(["revers,2000"])
     for empty in ("", " ", ",", "reverse,,2000"):

@@ -1,9 +1,12 @@
 """docs/results is what results/ says."""
 
-import math
+import re
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from statistics import mean
+
+import pytest
 
 from carryon.experiments import EXPERIMENTS
 from carryon.experiments.forgetting import RATES
@@ -15,6 +18,7 @@ from carryon.overview import make_chapter
 from carryon.reports import Chapter, Figure, Point, Series, Table, TierPart
 from carryon.reports.captions import captions
 from carryon.reports.drawing import draw
+from carryon.reports.html import write_page
 from carryon.reports.markdown import write_chapter, write_overview
 from carryon.results import Line, Store
 
@@ -134,6 +138,10 @@ def test_findings_in_tier_fast_repeat_what_was_measured():
     assert f"and {shown(examples)} after examples" in told
     costs = [few_shot(scale, model="GPT-2", on=on) - scale.mean(**{**text, "on": on}) for on in ("plain", "detailed")]
     assert f"costs plain {shown(costs[0])} points and detailed {shown(costs[1])}." in told
+    hardest = min(scale.mean(model="GPT-2", on="detailed", prompt=prompt) for prompt in (SAME, TEXT))
+    assert (
+        hardest == scale.mean(model="GPT-2", on="detailed", prompt=TEXT) < few_shot(scale, model="GPT-2", on="detailed")
+    )
     full_length = each(scale, share("lengths", "3x3"), **bare), each(scale, share("lengths", "3x3"), **text)
     assert max(full_length[0]) < 40 < min(full_length[1])
 
@@ -168,7 +176,7 @@ def test_findings_in_tier_fast_repeat_what_was_measured():
 
     told = EXPERIMENTS["wrapping"].finding
     padded = {n: measured("wrapping").mean(order="reverse", around="zero-padded", examples=n) for n in (3_000, 10_000)}
-    assert f"from 3,000 examples to {math.floor(padded[3_000])} %" in told
+    assert f"from 3,000 examples to {shown(padded[3_000])} %" in told
     assert padded[10_000] < 1
 
     told = EXPERIMENTS["pretrained_finetuning"].finding
@@ -208,6 +216,17 @@ def test_figures_name_every_point_of_a_short_axis_and_tilt_only_long_labels():
         assert ("rotate(-20" in bars) is tilted
 
 
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_each_experiment_has_a_report_of_its_own(name, tmp_path):
+    """Some have claims of ours only, some none that was decided."""
+    for results in (ROOT / "results", tmp_path):
+        chapter = make_chapter(EXPERIMENTS[name], Store(results))
+        page = write_page([chapter])
+        words = unescape(re.sub("</?code>", "`", page))
+        assert all(claim.says in words for claim in EXPERIMENTS[name].claims)
+        assert not re.search(r'<td data-is="[^"]*"></td>', page)
+
+
 def test_what_differs_from_the_paper_by_more_than_the_seeds_is_said():
     def ours(x, low, high):
         return Point(x, (low + high) / 2, low, high, 3)
@@ -231,6 +250,9 @@ def test_what_differs_from_the_paper_by_more_than_the_seeds_is_said():
     assert captions(Figure("t", "x", "y", [plain])) == bands
     close = Series("plain (paper)", [Point(1_000, 15)], "paper", "exact")
     assert captions(Figure("t", "x", "y", [plain, close])) == ["The paper's points: exact.", *bands]
+    read = [Series(f"{name} (paper)", [Point(1_000, 15)], "paper", "read off the figure") for name in ("a", "b")]
+    told = "The paper's points: plain exact; the others read off the figure."
+    assert captions(Figure("t", "x", "y", [close, *read])) == [told, "Of ours nothing was run yet."]
     bars = Series("reverse", [ours("a", 0, 1)])
     assert captions(Figure("t", "x", "y", [bars], bars=True)) == ["Whiskers: the range over our seeds."]
 

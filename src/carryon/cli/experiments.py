@@ -25,6 +25,8 @@ COLUMNS = (
     ("paper missing", "missing", 0),
 )
 """Of the table: what stands there, its heading, and how wide a screen has to be for it."""
+ONE_LINE = 90
+"""How wide it has to be for both times side by side."""
 
 
 def experiments(
@@ -95,6 +97,7 @@ def _state(
 def _print_table(rows: Sequence[Row], total: Row) -> None:
     from rich import box
     from rich.table import Table
+    from rich.text import Text
 
     screen = console()
     # On a narrow screen the numbers come first.
@@ -107,29 +110,30 @@ def _print_table(rows: Sequence[Row], total: Row) -> None:
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
-    for _, heading in shown:
-        table.add_column(heading, no_wrap=heading not in ("question", "missing"))
+    for key, heading in shown:
+        table.add_column(Text(heading, no_wrap=True), no_wrap=key not in ("name", "question"), overflow="fold")
     for row in (*rows, total):
         if row is total:
             table.add_section()
-        cells = _cells(row)
+        cells = _cells(row, " / " if screen.width >= ONE_LINE else " /\n")
         table.add_row(*(cells[key] for key, _ in shown))
     screen.print(table)
 
 
-def _cells(row: Row) -> dict[str, str]:
+def _cells(row: Row, between: str) -> dict[str, str]:
     cells = {"name": row["name"], "question": row.get("title", ""), "claims": str(row["claims"])}
     for tier in ("fast", "paper"):
         state = row[tier]
         cells[tier] = f"{state['done']}/{state['of']}"
-        cells[f"{tier} missing"] = _missing(state)
+        cells[f"{tier} missing"] = between.join(_missing(state))
     return cells
 
 
-def _missing(state: Mapping[str, int]) -> str:
-    """Until the claims are decided / until everything is run; once where these are the same."""
+def _missing(state: Mapping[str, int]) -> list[str]:
+    """Until the claims are decided, until everything is run; once where these are the same."""
     decide, finish = state["claims_wait_for_seconds"], state["missing_seconds"]
     if not finish:
-        return ""
-    both = (duration(decide) if decide else "–", duration(finish))
-    return f"{'~' if 'guessed' in state else ''}{' / '.join(dict.fromkeys(both))}"
+        return []
+    guessed = "~" if "guessed" in state else ""
+    both = (f"{guessed}{duration(decide)}" if decide else "–", f"{guessed}{duration(finish)}")
+    return list(dict.fromkeys(both))

@@ -48,9 +48,10 @@ class ModelScale(Experiment):
     title = "A larger model"
     paper = ("fig:nanogpt_vs_gpt2",)
     finding = (
-        "Bare prompts are the hardest here, for sums of two three-digit numbers, too, other than in prompt_start: "
-        "GPT-2's 20.90 % of plain sums become 73.50 after text and 82.46 after examples. The paper compares text with "
-        "bare prompts; beside examples, it costs plain 8.95 points and detailed 16.23."
+        "For plain sums bare prompts are the hardest here, those of two three-digit numbers, too, other than in "
+        "prompt_start; for detailed scratchpads text is. GPT-2's 20.90 % of plain sums become 73.50 after text and "
+        "82.46 after examples. The paper compares text with bare prompts; beside examples, it costs plain 8.95 points "
+        "and detailed 16.23."
     )
     claims = (
         Claim(

@@ -1,5 +1,7 @@
 """What is said under a figure: how well the paper's points are known, what is drawn how, where ours are elsewhere."""
 
+from collections.abc import Sequence
+
 from .content import Figure, Series
 
 _LEAST = 0.5
@@ -10,8 +12,7 @@ def captions(figure: Figure) -> list[str]:
     """Whole sentences."""
     theirs = [series for series in figure.series if series.source == "paper" and series.points]
     ours = [series for series in figure.series if series.source == "ours" and series.points]
-    exactness = sorted({series.exactness for series in theirs if series.exactness})
-    said = [f"The paper's points: {'; '.join(exactness)}."] if exactness else []
+    said = [f"The paper's points: {exactness}."] if (exactness := _exactness(theirs)) else []
     if theirs and not ours:
         said.append("Of ours nothing was run yet.")
     if figure.x_end is not None:
@@ -37,6 +38,18 @@ def captions(figure: Figure) -> list[str]:
             f"Further from the paper than our seeds are from each other, by more than {most:g}: {'; '.join(apart)}."
         )
     return said
+
+
+def _exactness(theirs: Sequence[Series]) -> str:
+    """How well they are known; which, where some are known better than others."""
+    groups: dict[str, list[str]] = {}
+    for series in theirs:
+        if series.exactness:
+            groups.setdefault(series.exactness, []).append(series.subject)
+    if len(groups) < 2:
+        return "".join(groups)
+    *few, (most, _) = sorted(groups.items(), key=lambda group: len(group[1]))
+    return "; ".join([*(f"{', '.join(names)} {how}" for how, names in few), f"the others {most}"])
 
 
 def _apart(ours: Series, theirs: Series) -> str:

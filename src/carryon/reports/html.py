@@ -166,7 +166,7 @@ def _row(columns: Sequence[str], row: Sequence[str], kind: str) -> str:
     cells = []
     for place, (column, cell) in enumerate(zip(columns, row, strict=True)):
         # On a phone the heading is gone: what is not plain from the words is named.
-        named = f' data-is="{escape(column)}"' if kind == "claims" and place and column != "verdict" else ""
+        named = f' data-is="{escape(column)}"' if kind == "claims" and place and cell and column != "verdict" else ""
         long = " class=long" if kind == "numbers" and len(cell) > 80 and "<small>" not in cell else ""
         cells.append(f"<td{named}{long}>{cell}</td>")
     return f"<tr>{''.join(cells)}</tr>"

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from .captions import captions
 from .content import Chapter, Figure, TierPart, Verdict
+from .wording import counted
 
 MARKS = {
     "holds": "✔ holds",
@@ -105,9 +106,12 @@ def count_verdicts(chapters: Sequence[Chapter]) -> str:
             decided = [v for v in verdicts if v.decision != "not enough runs"]
             counts[claim.ours][decided[-1].decision if decided else "not enough runs"] += 1
             unsteady += bool(decided) and decided[-1].hangs_on_seed
-    said = [f"Of the paper's {sum(counts[False].values())} claims {_counted(counts[False])}."]
+    said = []
+    if any(counts[False].values()):
+        said.append(f"Of the paper's {counted(sum(counts[False].values()), 'claim')} {_counted(counts[False])}.")
     if any(counts[True].values()):
-        said.append(f"Of {sum(counts[True].values())} of ours {_counted(counts[True])}.")
+        ours = sum(counts[True].values())
+        said.append(f"Of {ours if said else counted(ours, 'claim')} of ours {_counted(counts[True])}.")
     if unsteady:
         said.append(f"For {unsteady} of them one of the seeds by itself would say otherwise.")
     return " ".join(said)
