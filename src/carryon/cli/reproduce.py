@@ -31,7 +31,10 @@ def reproduce(
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="SETTINGS", help="Only runs with these settings, such as reverse,2000. Can be repeated."),
+        typer.Option(
+            metavar="SETTINGS",
+            help="Only runs with these settings, such as reverse,2000 or 'to 3, plain'. Can be repeated.",
+        ),
     ] = None,
     decide: Annotated[
         bool, typer.Option("--decide", help="Only what claims wait for; curves are sought by halves.")
