@@ -11,7 +11,7 @@ from .experiments import Case, Experiment, Measured
 from .paper import figure
 from .planning import Known, Plan, Wanted, make_plan
 from .reports import Chapter, Figure, Sentence, TierPart
-from .reports.wording import duration
+from .reports.wording import counted, duration
 from .results import Line, Store, key_of
 
 
@@ -91,7 +91,7 @@ def _provenance(lines: list[Line]) -> str:
     changed = ", in part with files that were not committed" if is_dirty else ""
     seconds = sum(line.seconds for line in runs.values())
     return (
-        f"{len(runs)} run{'s' if len(runs) > 1 else ''}, seed{'s' if len(seeds) > 1 else ''} "
+        f"{counted(len(runs), 'run')}, seed{'s' if len(seeds) > 1 else ''} "
         f"{', '.join(map(str, seeds))}; {duration(seconds)} in all on {devices}; "
         f"code at commit {commits}{changed}."
     )
