@@ -67,9 +67,10 @@ def _part(experiment: Experiment, store: Store, tier: str, lines: list[Line], kn
     about = " ".join(filter(None, (_provenance(lines), says.get(tier, ""))))
     items = experiment.report(measured)
     if tier == "fast" and experiment.finding:
-        first = next(place for place, item in enumerate(items) if isinstance(item, Figure))
-        figure = items[first]
-        items[first] = replace(figure, note=" ".join(filter(None, (figure.note, experiment.finding))))
+        place, figure = [(at, item) for at, item in enumerate(items) if isinstance(item, Figure)][
+            experiment.finding_under
+        ]
+        items[place] = replace(figure, note=" ".join(filter(None, (figure.note, experiment.finding))))
     return TierPart(tier, experiment.verdicts(measured), items, about, _missing(plan))
 
 

@@ -64,7 +64,9 @@ class Experiment(ABC):
     """Labels of the paper's figures and tables."""
     claims: ClassVar[tuple[Claim, ...]] = ()
     finding: ClassVar[str] = ""
-    """What was found out of why tier fast has other numbers than the paper; it stands under the first figure."""
+    """What was found out of why tier fast has other numbers than the paper."""
+    finding_under: ClassVar[int] = 0
+    """Which figure that stands under; the first, unless it is about another."""
     seeds: ClassVar[Mapping[str, int]] = SEEDS
     """By tier; more where the seeds differ by more than what is to be told apart."""
 

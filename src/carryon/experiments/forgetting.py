@@ -106,6 +106,7 @@ class Forgetting(Experiment):
         "so their curves are of ten times the rate, at which they come sooner, and reverse forgets more. Why plain "
         "ends at 65 to 80 % in two seeds and at 27 % in the third, whatever its rate, is not known."
     )
+    finding_under = LENGTHS.index(4)
     claims = (
         Claim(
             "plain forgets",

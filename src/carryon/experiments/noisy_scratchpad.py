@@ -42,6 +42,7 @@ class NoisyScratchpad(Experiment):
         "99.90 %, both together 25.95, 37.29 and 7.33 % (seeds 0 to 2). Whether subtraction is worse with noise, or "
         "slower, the paper's own training has to say."
     )
+    finding_under = 1  # subtraction
     claims = (
         Claim(
             "noise leaves the final accuracy",

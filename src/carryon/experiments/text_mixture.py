@@ -115,6 +115,7 @@ class TextMixture(Experiment):
         "short text hurts more, by 0.36, -26.04 and -6.00 points (seeds 0 to 2; short minus long), in a dialogue long "
         "text, by 5.28, -0.04 and 2.74; detailed sums in blocks lose more to long text, or all to both."
     )
+    finding_under = 1  # by kind of text
     claims = (
         Claim(
             "examples help plain",

@@ -41,11 +41,6 @@ class Series:
         return self.name.removesuffix(" (paper)")
 
     @property
-    def numbered(self) -> list[Point]:
-        """The points that have a place on an axis of numbers."""
-        return [point for point in self.points if not isinstance(point.x, str)]
-
-    @property
     def within(self) -> float:
         """How far off the paper's numbers may be, in the figure's unit."""
         found = re.search(r"within ([0-9.]+)", self.exactness)
@@ -62,12 +57,20 @@ class Figure:
     bars: bool = False
     note: str = ""
 
+    def placed(self, series: Series) -> list[Point]:
+        """The points that have a place on an axis of numbers; a logarithmic one has none for 0."""
+        return [
+            point
+            for point in series.points
+            if not isinstance(point.x, str) and not (self.log_x and float(point.x) <= 0)
+        ]
+
     @property
     def kind(self) -> Literal["bars", "dots", "lines"]:
         """Dots are for categories of which bars from 0 would show nothing, and where a line has no second point."""
         if self.bars:
             return "dots" if self.y_start else "bars"
-        return "lines" if len({point.x for series in self.series for point in series.numbered}) > 1 else "dots"
+        return "lines" if len({point.x for series in self.series for point in self.placed(series)}) > 1 else "dots"
 
     @property
     def y_start(self) -> float:
@@ -81,7 +84,7 @@ class Figure:
     def x_end(self) -> float | None:
         """Where the axis ends if the paper's points go on for so long that ours would have no room."""
         ends = {
-            source: max((float(p.x) for s in self.series if s.source == source for p in s.numbered), default=0)
+            source: max((float(p.x) for s in self.series if s.source == source for p in self.placed(s)), default=0)
             for source in ("ours", "paper")
         }
         far = not self.log_x and 0 < ends["ours"] < ends["paper"] / 2

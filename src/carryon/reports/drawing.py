@@ -110,7 +110,7 @@ def _lines(axes: Any, figure: Figure) -> None:
     looks = styles(figure)
     alpha = 0.18 if sum(series.source == "ours" for series in figure.series) <= 5 else 0.09
     for series in figure.series:
-        points = series.numbered
+        points = figure.placed(series)
         if not points:
             continue
         colour, marker = looks[series.subject]
@@ -134,7 +134,7 @@ def _lines(axes: Any, figure: Figure) -> None:
         _ticks(axes, figure)
     else:
         if figure.x_end is not None:
-            first = min(float(p.x) for series in figure.series for p in series.numbered)
+            first = min(float(p.x) for series in figure.series for p in figure.placed(series))
             axes.set_xlim(first - 0.02 * (figure.x_end - first), figure.x_end)
         axes.xaxis.set_major_formatter("{x:,.10g}")
 
@@ -171,7 +171,7 @@ def _bands(axes: Any, points: Sequence[Point], colour: str, alpha: float) -> Non
 
 def _ticks(axes: Any, figure: Figure) -> None:
     """Ticks people read: the ends, and of the points themselves, or else of 500, 1,000, 5,000, what has room."""
-    values = sorted({float(p.x) for series in figure.series for p in series.numbered if float(p.x) > 0})
+    values = sorted({float(p.x) for series in figure.series for p in figure.placed(series)})
     if not values:
         return
     low, high = values[0], values[-1]

@@ -106,14 +106,15 @@ def count_verdicts(chapters: Sequence[Chapter]) -> str:
             decided = [v for v in verdicts if v.decision != "not enough runs"]
             counts[claim.ours][decided[-1].decision if decided else "not enough runs"] += 1
             unsteady += bool(decided) and decided[-1].hangs_on_seed
-    said = []
-    if any(counts[False].values()):
-        said.append(f"Of the paper's {counted(sum(counts[False].values()), 'claim')} {_counted(counts[False])}.")
-    if any(counts[True].values()):
-        ours = sum(counts[True].values())
-        said.append(f"Of {ours if said else counted(ours, 'claim')} of ours {_counted(counts[True])}.")
+    of_each = [
+        f"of {whose} {counted(number, 'claim')} {_counted(counts[ours])}"
+        for ours, whose in ((False, "the paper's"), (True, "our own"))
+        if (number := sum(counts[ours].values()))
+    ]
+    told = "; ".join(of_each)
+    said = [f"{told[0].upper()}{told[1:]}."] if told else []
     if unsteady:
-        said.append(f"For {unsteady} of them one of the seeds by itself would say otherwise.")
+        said.append(f"For {unsteady} of them a single seed would have said otherwise.")
     return " ".join(said)
 
 
