@@ -52,6 +52,11 @@ def reaches(level, at, x):
     return level + (x - at) / 100_000 if at < INF else 0
 
 
+def one_more(s, level, at):
+    """A model that is taught one more digit; one that it starts from counts for nothing."""
+    return reaches(level, at, s["examples"]) if s["to"] else 0
+
+
 def at_end(s, value):
     """Fine-tuning that ends on a value at the rate that validation chooses; nothing else is to count."""
     better = s["lr"] == RATES[s["format"]][1]
@@ -294,13 +299,11 @@ WORLDS = {
     },
     "one_more_digit": {
         "few examples suffice": (
-            lambda s, v: reaches(95, v if (s["format"], s["to"]) == ("reverse", 3) else 1_500, s["examples"]),
+            lambda s, v: one_more(s, 95, v if (s["format"], s["to"]) == ("reverse", 3) else 1_500),
             (4_900, 5_100, 10_100),
         ),
         "plain needs more": (
-            lambda s, v: reaches(
-                80, 2_000 * (v + 0.2 * (s["to"] != 3) if s["format"] == "plain" else 1), s["examples"]
-            ),
+            lambda s, v: one_more(s, 80, 2_000 * (v + 0.2 * (s["to"] != 3) if s["format"] == "plain" else 1)),
             (1.6, 1.4, 0.9),
         ),
     },
@@ -872,9 +875,9 @@ def test_of_two_curves_both_middles_come_first():
 LETTERS = dict(zip(("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad"), "abcd", strict=True))
 IN_THE_PAPER = {
     "longer_digits": lambda s: f"({ {5: 'a', 7: 'b', 10: 'c'}[s['digits']] }) {s['digits']}-digit, {s['format']}",
-    "one_more_digit": lambda s: f"({LETTERS[s['format']]}) {s['format']}, to {s['to']}-digit",
+    "one_more_digit": lambda s: s["to"] and f"({LETTERS[s['format']]}) {s['format']}, to {s['to']}-digit",
 }
-"""What a line's curve is called there."""
+"""What a line's curve is called there, if it belongs to one."""
 
 
 def read_off(points, x):
@@ -897,7 +900,9 @@ def test_sizes_reach_as_far_as_claims_ask_where_formats_need_other_numbers_of_ex
         of_format = dict(zip(LETTERS, (factors[0], *factors, factors[1]), strict=True))
 
         def world(s, of_format=of_format):
-            return read_off(curves[IN_THE_PAPER[name](s).replace("_", " ")], of_format[s["format"]] * s["examples"])
+            if curve := IN_THE_PAPER[name](s):
+                return read_off(curves[curve.replace("_", " ")], of_format[s["format"]] * s["examples"])
+            return 0
 
         verdicts = EXPERIMENTS[name].verdicts(enough(results(name, world), name))
         assert "not enough runs" not in {v.decision for v in verdicts}, (factors, [v.because for v in verdicts])
@@ -986,13 +991,12 @@ def test_verdicts_that_hang_on_the_seed_are_counted():
         ]
         chapters.append(Chapter("name", "Title", "", (), (), parts, "", [Sentence("name", "Says.", "rule")]))
     assert count_verdicts(chapters) == (
-        "Of the paper's 3 claims 2 hold and 1 does not hold. "
-        "For 1 of them one of the seeds by itself would say otherwise."
+        "Of the paper's 3 claims 2 hold and 1 does not hold. For 1 of them a single seed would have said otherwise."
     )
     ours = Chapter("name", "Title", "", (), (), [], "", [Sentence("name", "Says. (ours)", "rule", ours=True)])
-    assert "Of 1 of ours 1 waits for runs." in count_verdicts([*chapters, ours])
-    assert count_verdicts([ours]) == "Of 1 claim of ours 1 waits for runs."
-    assert "itself" not in count_verdicts(chapters[::2])
+    assert "1 does not hold; of our own 1 claim 1 waits for runs. For 1 of" in count_verdicts([*chapters, ours])
+    assert count_verdicts([ours]) == "Of our own 1 claim 1 waits for runs."
+    assert "single" not in count_verdicts(chapters[::2])
 
 
 def test_bounds_go_through_arithmetic():

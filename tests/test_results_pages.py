@@ -168,6 +168,16 @@ def test_findings_in_tier_fast_repeat_what_was_measured():
     assert f"ends at {least:.0f} to {most:.0f} % in two seeds and at {plain[0][0]:.0f} % in the third" in told
     assert plain[0][0] == plain[1][0]
 
+    told = EXPERIMENTS["one_more_digit"].finding
+    six = {"format": "detailed_scratchpad", "to": 6}
+    sizes = measured("one_more_digit").values("examples", **six)
+    percents = [shown(measured("one_more_digit").mean(**six, examples=size)) for size in sizes]
+    assert "get {}, {} and {} % of six digits with {:,}, {:,} and {:,} examples".format(*percents, *sizes) in told
+    answers = [line.metrics for line in measured("one_more_digit").of(**six)]
+    wrong = sum(metrics["count"] - metrics["right"] for metrics in answers)
+    copying = sum(metrics["first_wrong_lines"].get("digit count", 0) for metrics in answers)
+    assert f"Of {wrong} wrong answers {copying} go wrong first where an operand is written out" in told
+
     told = EXPERIMENTS["noisy_scratchpad"].finding
     asked = {"operation": "subtract", "examples": 20_000}
     alone = [measured("noisy_scratchpad").mean(noise=noise, **asked) for noise in ("A", "C")]
@@ -214,6 +224,14 @@ def test_figures_name_every_point_of_a_short_axis_and_tilt_only_long_labels():
     ):
         bars = draw(Figure("t", "x", "y", [Series("a", [Point(label, 1) for label in labels])], bars=True))
         assert ("rotate(-20" in bars) is tilted
+
+
+def test_a_point_at_zero_has_no_place_on_a_logarithmic_axis_and_is_told():
+    points = [Point(0, 0.5), Point(64, 14), Point(400, 93)]
+    figure = Figure("t", "x", "y", [Series("to 4 digits (paper)", points, "paper")], log_x=True)
+    assert draw(figure) == draw(replace(figure, series=[replace(figure.series[0], points=points[1:])]))
+    assert "Left of the axis the paper has 0.5 at 0 (to 4 digits)." in captions(figure)
+    assert not [said for said in captions(replace(figure, log_x=False)) if "Left" in said]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
