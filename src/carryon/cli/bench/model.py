@@ -119,22 +119,23 @@ def _learn(device: str, cache: str) -> Found:
     chosen = [argument for setting in settings for argument in ("--set", setting)]
     with tempfile.TemporaryDirectory() as folder:
         arguments = ["paper-reverse", *chosen, "--runs", folder, "--device", device]
-        seconds, result = _train(arguments, TRITON_CACHE_DIR=cache)
-        (log,) = Path(folder).glob("*/metrics.jsonl")
-        rows = [json.loads(line) for line in log.read_text().splitlines()]
+        began = time.time()
+        ended, result = _train(arguments, TRITON_CACHE_DIR=cache)
+        (path,) = Path(folder).glob("*/result.json")
+        seconds = path.stat().st_mtime - began  # the process has yet to end
+        rows = [json.loads(line) for line in (path.parent / "metrics.jsonl").read_text().splitlines()]
     good = [row for row in rows if row["validation"] >= FAST_STOP.accuracy]
     if not good:
         raise RuntimeError(f"after {FAST_STEPS:,} steps {rows[-1]['validation']:.2%} of the validation set are right")
-    # What came after a look, but for the process's end, is known.
     reached, held = (seconds - (result["seconds"] - row["seconds"]) for row in (good[0], rows[-1]))
     right = next(iter(result["evaluations"].values()))
     then = f"{held:.1f} s until that held" if result["stopped"] != "all steps done" else "which did not hold"
     text = (
-        f"{reached:.1f} s to {FAST_STOP.accuracy:.1%} of the validation set, {then}, "
-        f"{seconds:.1f} s to the result ({result['steps']:,} steps and compiling {result['training_seconds']:.1f} s), "
-        f"{right:.2%} right"
+        f"{reached:.1f} s to {FAST_STOP.accuracy:.1%} of the validation set, {then}, {seconds:.1f} s to the result "
+        f"({result['seconds']:.1f} s in the run, {result['training_seconds']:.1f} of them {result['steps']:,} steps "
+        f"and compiling), {ended:.1f} s until the process had ended, {right:.2%} right"
     )
-    return {"measured": text, "reached": reached, "held": held, "seconds": seconds, "result": result}
+    return {"measured": text, "reached": reached, "held": held, "seconds": seconds, "ended": ended, "result": result}
 
 
 def _opening(device: str) -> float:
@@ -174,7 +175,9 @@ def _together(device: str) -> Found:
 def _train(arguments: list[str], **environment: str) -> tuple[float, Any]:
     started = time.perf_counter()
     command = [sys.executable, "-m", "carryon", "train", *arguments, "--json"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env={**os.environ, **environment})
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
+    if done.returncode:
+        raise RuntimeError(_reason(done))
     return time.perf_counter() - started, json.loads(done.stdout)
 
 
@@ -269,10 +272,13 @@ def measure(name: str, device: str) -> Found:
     command = [sys.executable, "-m", "carryon.cli.bench.model", name, device]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        return {"on": "", "measured": f"failed: {reason}", "peak_mib": 0.0}
+        return {"on": "", "measured": f"failed: {_reason(done)}", "peak_mib": 0.0}
     found: Found = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def _reason(failed: subprocess.CompletedProcess[str]) -> str:
+    return (failed.stderr.strip().splitlines() or ["no reason given"])[-1]
 
 
 def _measure_here(name: str, device: str) -> None:
