@@ -27,6 +27,7 @@ from carryon.fused import launching  # noqa: E402
 from carryon.fused.add_norm import add_norm  # noqa: E402
 from carryon.fused.attention import attend  # noqa: E402
 from carryon.fused.cross_entropy import cross_entropy  # noqa: E402
+from carryon.fused.dropout import drop_everywhere  # noqa: E402
 from carryon.fused.gelu import gelu  # noqa: E402
 from carryon.fused.loss import FusedLoss, look_up  # noqa: E402
 
@@ -45,8 +46,9 @@ def normal(*shape):
     return torch.randn(shape, device=DEVICE, requires_grad=True)
 
 
-def seed(number=12345):
-    return torch.tensor([number], dtype=torch.int32, device=DEVICE)
+def drop(rate, *, site=0, number=12345):
+    seed = torch.tensor([number], dtype=torch.int32, device=DEVICE)
+    return drop_everywhere(seed, site + 1, 256, rate)[site]
 
 
 def close(given, wanted):
@@ -70,7 +72,7 @@ def same_gradients(given, wanted, inputs):
 def test_add_norm(rows, width, has_x, dropout):
     branch, weight = normal(rows, width), normal(width)
     x = normal(rows, width) if has_x else None
-    out, normed = add_norm(x, branch, weight, seed(), site=3, dropout=dropout, dtype=torch.float32)
+    out, normed = add_norm(x, branch, weight, drop(dropout, site=3), torch.float32)
     kept = kept_elements(rows, width, dropout, site=3)
     expected = branch * kept / (1 - dropout) + (x if has_x else 0)
     expected_normed = F.layer_norm(expected, (width,), weight)
@@ -86,7 +88,7 @@ def kept_elements(rows, width, dropout, *, site=0, number=12345):
     """Which elements of a branch dropout keeps."""
     ones = torch.ones(rows, width, device=DEVICE)
     weight = torch.ones(width, device=DEVICE)
-    out, _ = add_norm(None, ones, weight, seed(number), site=site, dropout=dropout, dtype=torch.float32)
+    out, _ = add_norm(None, ones, weight, drop(dropout, site=site, number=number), torch.float32)
     return (out > 0).float()
 
 
@@ -98,7 +100,7 @@ def kept_weights(batch, tokens, heads, width, dropout, site):
         qkv = torch.zeros(batch, tokens, 3, heads, width, device=DEVICE)
         for column in some:
             qkv[:, column, 2, :, column - first] = 1
-        out = attend(qkv.view(batch, tokens, -1), heads, seed(), site=site, dropout=dropout)
+        out = attend(qkv.view(batch, tokens, -1), heads, drop(dropout, site=site))
         kept[..., some.start : some.stop] = out.view(batch, tokens, heads, width).transpose(1, 2)[..., : len(some)] > 0
     return kept
 
@@ -108,7 +110,7 @@ def kept_weights(batch, tokens, heads, width, dropout, site):
 def test_attend(tokens, dropout):
     batch, heads, width = 2, 2, 16
     qkv = normal(batch, tokens, 3 * heads * width)
-    out = attend(qkv, heads, seed(), site=1, dropout=dropout)
+    out = attend(qkv, heads, drop(dropout, site=1))
     q, k, v = (part.view(batch, tokens, heads, width).transpose(1, 2) for part in qkv.chunk(3, -1))
     ahead = torch.ones(tokens, tokens, dtype=torch.bool, device=DEVICE).triu(1)
     weights = (q @ k.mT / width**0.5).masked_fill(ahead, float("-inf")).softmax(-1)
@@ -123,13 +125,13 @@ def test_tensors_in_another_order_are_read_right():
     wide = normal(2, 70, 2, 96)
     for part in (wide[:, :, 0], wide[:, :, 1]):
         straight = part.detach().clone()
-        attended = (attend(given, 2, seed(), site=1, dropout=0.0) for given in (part, straight))
+        attended = (attend(given, 2, drop(0.0)) for given in (part, straight))
         assert torch.equal(*attended)
         rows, weight = part.reshape(-1, 96).T, torch.ones(140, device=DEVICE)
-        options = {"site": 0, "dropout": 0.0, "dtype": torch.float32}
+        options = (drop(0.0), torch.float32)
         for one, other in zip(
-            add_norm(rows, rows, weight, seed(), **options),
-            add_norm(rows.clone().contiguous(), rows.clone().contiguous(), weight, seed(), **options),
+            add_norm(rows, rows, weight, *options),
+            add_norm(rows.clone().contiguous(), rows.clone().contiguous(), weight, *options),
             strict=True,
         ):
             assert torch.equal(one, other)
@@ -207,6 +209,25 @@ def test_what_all_rows_have_in_common_is_summed_in_32_bits():
     assert out.shape == (300, 4, 8)
     (gradient,) = torch.autograd.grad(out, table, torch.full_like(out, 300.0))
     assert torch.equal(gradient, torch.full_like(table, 90_000.0))  # more than a 16-bit number holds
+
+
+def hashed(number):
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
+        number = (number ^ number >> shift) * factor % 2**32
+    return number
+
+
+@pytest.mark.parametrize(("site", "number", "columns"), [(0, 0, 5), (4, 12345, 48), (18, 2**31 - 1, 200)])
+def test_what_is_dropped_is_known_from_seed_site_row_and_column(site, number, columns):
+    """Worked out with whole numbers: another hash would be another training of the same config."""
+
+    def key(stream, at):
+        return hashed(hashed((at + stream) % 2**32) ^ stream) | 1
+
+    of_rows, of_columns = (hashed((number + 2 * site + odd) % 2**32) for odd in (0, 1))
+    keys = [[key(stream, at) for at in range(size)] for stream, size in ((of_rows, 9), (of_columns, columns))]
+    expected = [[float(row * column % 2**32 >= round(0.3 * 2**32)) for column in keys[1]] for row in keys[0]]
+    assert kept_elements(9, columns, 0.3, site=site, number=number).tolist() == expected
 
 
 def test_dropout_looks_drawn():

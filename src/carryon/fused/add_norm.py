@@ -11,13 +11,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .dropout import is_kept, jit_for_all_sites, keys_of, threshold_of
+from .dropout import Drop, is_kept, jit_for_all_sites, keys_in, read_keys, stream_of_rows
 from .launching import launch
 
 
 @jit_for_all_sites
 def _add_norm_forward(
-    x_ptr, branch_ptr, weight_ptr, seed_ptr, out_ptr, normed_ptr, means_ptr, rstds_ptr,
+    x_ptr, branch_ptr, weight_ptr, seed_ptr, column_keys_ptr, out_ptr, normed_ptr, means_ptr, rstds_ptr,
     N, D, site, threshold, scale, eps,
     HAS_X: tl.constexpr, DROPOUT: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
@@ -27,8 +27,8 @@ def _add_norm_forward(
     at = rows.to(tl.int64)[:, None] * D + columns[None, :]
     x = tl.load(branch_ptr + at, mask=inside, other=0.0).to(tl.float32)
     if DROPOUT:
-        row_keys = keys_of(seed_ptr, 2 * site, rows)[:, None]
-        column_keys = keys_of(seed_ptr, 2 * site + 1, columns)[None, :]
+        row_keys = keys_in(stream_of_rows(seed_ptr, site), rows)[:, None]
+        column_keys = read_keys(column_keys_ptr, columns)[None, :]
         x = tl.where(is_kept(row_keys, column_keys, threshold), x * scale, 0.0)
     if HAS_X:
         x += tl.load(x_ptr + at, mask=inside, other=0.0).to(tl.float32)
@@ -47,7 +47,8 @@ def _add_norm_forward(
 
 @jit_for_all_sites
 def _add_norm_backward(
-    out_ptr, means_ptr, rstds_ptr, weight_ptr, seed_ptr, d_out_ptr, d_normed_ptr, d_x_ptr, d_branch_ptr, d_weight_ptr,
+    out_ptr, means_ptr, rstds_ptr, weight_ptr, seed_ptr, column_keys_ptr, d_out_ptr, d_normed_ptr,
+    d_x_ptr, d_branch_ptr, d_weight_ptr,
     N, D, site, threshold, scale,
     HAS_D_OUT: tl.constexpr, HAS_X: tl.constexpr, DROPOUT: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
@@ -55,7 +56,9 @@ def _add_norm_backward(
     columns = tl.arange(0, WIDTH)
     weight = tl.load(weight_ptr + columns, mask=columns < D, other=0.0)[None, :]
     if DROPOUT:
-        column_keys = keys_of(seed_ptr, 2 * site + 1, columns)[None, :]
+        stream = stream_of_rows(seed_ptr, site)
+        column_keys = read_keys(column_keys_ptr, columns)[None, :]
+    share = 1.0 / D
     d_weight = tl.zeros([ROWS, WIDTH], tl.float32)
     for block in range(tl.program_id(0), tl.cdiv(N, ROWS), tl.num_programs(0)):
         rows = block * ROWS + tl.arange(0, ROWS)
@@ -65,18 +68,18 @@ def _add_norm_backward(
         d_normed = tl.load(d_normed_ptr + at, mask=inside, other=0.0).to(tl.float32)
         mean = tl.load(means_ptr + rows, mask=rows < N, other=0.0)[:, None]
         rstd = tl.load(rstds_ptr + rows, mask=rows < N, other=0.0)[:, None]
-        unit = tl.where(inside, (x - mean) * rstd, 0.0)
+        unit = (x - mean) * rstd  # past the end it only meets zeros
         d_weight += d_normed * unit
         d_unit = d_normed * weight
-        along = tl.sum(d_unit * unit, 1)[:, None] / D
-        level = tl.sum(d_unit, 1)[:, None] / D
+        along = tl.sum(d_unit * unit, 1)[:, None] * share
+        level = tl.sum(d_unit, 1)[:, None] * share
         d_x = (d_unit - level - unit * along) * rstd
         if HAS_D_OUT:
             d_x += tl.load(d_out_ptr + at, mask=inside, other=0.0).to(tl.float32)
         if HAS_X:
             tl.store(d_x_ptr + at, d_x.to(d_x_ptr.dtype.element_ty), mask=inside)
         if DROPOUT:
-            row_keys = keys_of(seed_ptr, 2 * site, rows)[:, None]
+            row_keys = keys_in(stream, rows)[:, None]
             d_x = tl.where(is_kept(row_keys, column_keys, threshold), d_x * scale, 0.0)
         tl.store(d_branch_ptr + at, d_x.to(d_branch_ptr.dtype.element_ty), mask=inside)
     tl.store(d_weight_ptr + tl.program_id(0) * D + columns, tl.sum(d_weight, 0), mask=columns < D)
@@ -112,9 +115,7 @@ class _AddNorm(torch.autograd.Function):
         x_ND: Tensor | None,
         branch_ND: Tensor,
         weight_D: Tensor,
-        seed: Tensor,
-        site: int,
-        dropout: float,
+        drop: Drop,
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         N, D = branch_ND.shape
@@ -122,21 +123,21 @@ class _AddNorm(torch.autograd.Function):
         out_ND = torch.empty((N, D), dtype=dtype, device=branch_ND.device)
         normed_ND = torch.empty_like(out_ND)
         means_N, rstds_N = torch.empty((2, N), dtype=torch.float32, device=branch_ND.device)
-        ctx.numbers = (N, D, site, threshold_of(dropout), 1 / (1 - dropout))
-        ctx.has_x, ctx.branch_dtype, ctx.has_dropout = x_ND is not None, branch_ND.dtype, dropout > 0
+        ctx.numbers = (N, D, *drop.numbers)
+        ctx.has_x, ctx.branch_dtype, ctx.has_dropout = x_ND is not None, branch_ND.dtype, drop.rate > 0
         tile = _tile(D, 2048, 512)
         launch(
             _add_norm_forward, triton.cdiv(N, tile["ROWS"]),
-            out_ND if x_ND is None else x_ND, branch_ND, weight_D, seed, out_ND, normed_ND, means_N, rstds_N,
-            *ctx.numbers, _EPS, HAS_X=ctx.has_x, DROPOUT=ctx.has_dropout, **tile,
+            out_ND if x_ND is None else x_ND, branch_ND, weight_D, drop.seed, drop.column_keys,
+            out_ND, normed_ND, means_N, rstds_N, *ctx.numbers, _EPS, HAS_X=ctx.has_x, DROPOUT=ctx.has_dropout, **tile,
         )  # fmt: skip
-        ctx.save_for_backward(out_ND, means_N, rstds_N, weight_D, seed)
+        ctx.save_for_backward(out_ND, means_N, rstds_N, weight_D, drop.seed, drop.column_keys)
         ctx.set_materialize_grads(False)
         return out_ND, normed_ND
 
     @staticmethod
     def backward(ctx: Any, d_out_ND: Tensor | None, d_normed_ND: Tensor | None) -> tuple[Tensor | None, ...]:
-        out_ND, means_N, rstds_N, weight_D, seed = ctx.saved_tensors
+        out_ND, means_N, rstds_N, weight_D, seed, column_keys = ctx.saved_tensors
         if d_normed_ND is None:
             d_normed_ND = torch.zeros_like(out_ND)
         N, D = out_ND.shape
@@ -146,26 +147,19 @@ class _AddNorm(torch.autograd.Function):
         programs = min(_PROGRAMS, triton.cdiv(N, tile["ROWS"]))
         d_weights_PD = torch.empty((programs, D), dtype=torch.float32, device=out_ND.device)
         launch(
-            _add_norm_backward, programs, out_ND, means_N, rstds_N, weight_D, seed,
+            _add_norm_backward, programs, out_ND, means_N, rstds_N, weight_D, seed, column_keys,
             out_ND if d_out_ND is None else d_out_ND.contiguous(), d_normed_ND.contiguous(),
             out_ND if d_x_ND is None else d_x_ND, d_branch_ND, d_weights_PD, *ctx.numbers,
             HAS_D_OUT=d_out_ND is not None, HAS_X=ctx.has_x, DROPOUT=ctx.has_dropout, **tile,
         )  # fmt: skip
         d_weight_D = torch.empty_like(weight_D)
         launch(_sum_rows, triton.cdiv(D, 8), d_weights_PD, d_weight_D, programs, D, ROWS=256, WIDTH=8, num_warps=8)
-        return d_x_ND, d_branch_ND, d_weight_D, None, None, None, None
+        return d_x_ND, d_branch_ND, d_weight_D, None, None
 
 
 def add_norm(
-    x_ND: Tensor | None,
-    branch_ND: Tensor,
-    weight_D: Tensor,
-    seed: Tensor,
-    *,
-    site: int,
-    dropout: float,
-    dtype: torch.dtype,
+    x_ND: Tensor | None, branch_ND: Tensor, weight_D: Tensor, drop: Drop, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """x + dropout(branch) and LayerNorm of that, in `dtype`, as x is. Without x: dropout(branch)."""
-    out: tuple[Tensor, Tensor] = _AddNorm.apply(x_ND, branch_ND, weight_D, seed, site, dropout, dtype)
+    out: tuple[Tensor, Tensor] = _AddNorm.apply(x_ND, branch_ND, weight_D, drop, dtype)
     return out

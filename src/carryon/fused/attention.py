@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .dropout import is_kept, jit_for_all_sites, keys_of, read_keys, threshold_of, write_keys
+from .dropout import Drop, is_kept, jit_for_all_sites, keys_in, read_keys, stream_of_rows
 from .launching import launch
 
 LOG2E = 1.4426950408889634
@@ -66,7 +66,7 @@ def _attend_forward(
     rows = block * BLOCK + tl.arange(0, BLOCK)
     ks = tl.arange(0, K)
     q = tl.load(base + rows[:, None] * stride + ks[None, :], mask=rows[:, None] < T, other=0.0)
-    row_keys = keys_of(seed_ptr, 2 * site, head * T + rows)
+    row_keys = keys_in(stream_of_rows(seed_ptr, site), head * T + rows)
     best = tl.full([BLOCK], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
     acc = tl.zeros([BLOCK, K], tl.float32)
@@ -161,7 +161,8 @@ def _attend_backward(
     k = tl.load(base + D + at, mask=there, other=0.0)
     v = tl.load(base + 2 * D + at, mask=there, other=0.0)
     q, d_out, logs, deltas = _load_queries(base, d_out_base, log_ptr, delta_ptr, stride, D, head, here, T, K, EVEN)
-    row_keys = keys_of(seed_ptr, 2 * site, head * T + here)
+    stream = stream_of_rows(seed_ptr, site)
+    row_keys = keys_in(stream, head * T + here)
     column_keys = read_keys(column_keys_ptr, here)
     used, d_s = _weights_backward(
         q, k, v, d_out, logs, deltas, here, here, row_keys, column_keys, threshold, factor, DROPOUT, True
@@ -174,7 +175,7 @@ def _attend_backward(
         q2, d_out2, logs2, deltas2 = _load_queries(
             base, d_out_base, log_ptr, delta_ptr, stride, D, head, rows, T, K, EVEN
         )
-        keys2 = keys_of(seed_ptr, 2 * site, head * T + rows)
+        keys2 = keys_in(stream, head * T + rows)
         used, d_s = _weights_backward(
             q2, k, v, d_out2, logs2, deltas2, rows, here, keys2, column_keys, threshold, factor, DROPOUT, False
         )
@@ -208,20 +209,19 @@ def _forward_options(K: int) -> dict[str, int]:
 
 class _Attend(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, qkv: Tensor, heads: int, seed: Tensor, site: int, dropout: float) -> Tensor:
+    def forward(ctx: Any, qkv: Tensor, heads: int, drop: Drop) -> Tensor:
         B, T, width = qkv.shape
         qkv = qkv.contiguous()
         D = width // 3
         K = D // heads
         out_BTD = torch.empty((B, T, D), dtype=qkv.dtype, device=qkv.device)
         logs = torch.empty((B * heads, T), dtype=torch.float32, device=qkv.device)
-        ctx.numbers = (T, heads, site, threshold_of(dropout), 1 / (1 - dropout), LOG2E * K**-0.5)
-        ctx.switches = {"K": K, "DROPOUT": dropout > 0}
-        keys = write_keys(seed, 2 * site + 1, T)
+        ctx.numbers = (T, heads, *drop.numbers, LOG2E * K**-0.5)
+        ctx.switches = {"K": K, "DROPOUT": drop.rate > 0}
         programs = triton.cdiv(T, _FORWARD["BLOCK"]) * B * heads
         options = {**ctx.switches, **_forward_options(K)}
-        launch(_attend_forward, programs, qkv, seed, keys, out_BTD, logs, *ctx.numbers, **options)
-        ctx.save_for_backward(qkv, seed, keys, out_BTD, logs)
+        launch(_attend_forward, programs, qkv, drop.seed, drop.column_keys, out_BTD, logs, *ctx.numbers, **options)
+        ctx.save_for_backward(qkv, drop.seed, drop.column_keys, out_BTD, logs)
         return out_BTD
 
     @staticmethod
@@ -237,10 +237,10 @@ class _Attend(torch.autograd.Function):
             _attend_backward, programs, qkv, seed, keys, d_out, logs, deltas, d_qkv, *ctx.numbers, scale * K**-0.5,
             EVEN=T % _BACKWARD["BLOCK"] == 0, **ctx.switches, **_BACKWARD,
         )  # fmt: skip
-        return d_qkv, None, None, None, None
+        return d_qkv, None, None
 
 
-def attend(qkv: Tensor, heads: int, seed: Tensor, *, site: int, dropout: float) -> Tensor:
+def attend(qkv: Tensor, heads: int, drop: Drop) -> Tensor:
     """Causal attention. `qkv` holds queries, keys and values side by side: (B, T, 3 D); the result is (B, T, D)."""
-    out: Tensor = _Attend.apply(qkv, heads, seed, site, dropout)
+    out: Tensor = _Attend.apply(qkv, heads, drop)
     return out

@@ -2,9 +2,11 @@
 """Dropout that draws nothing: whether an element is kept is a hash of (seed, site, row, column).
 
 So the backward pass computes it again instead of reading it back. The seed lies on the device, so that a recorded step
-can be replayed with another one; a site is a place in the model where dropout acts.
+can be replayed with another one; a site is a place in the model where dropout acts. Rows and columns have a key each.
+Kernels compute those of their rows; those of columns, which all programs need, are written once a step.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ from torch import Tensor
 from .launching import launch
 
 MOST_PAST_THE_END = 128
+"""A last block of columns may reach so far."""
 
 
 def jit_for_all_sites(kernel: Any) -> Any:
@@ -31,10 +34,15 @@ def mix(x):
 
 
 @triton.jit
-def keys_of(seed_ptr, site, number):
+def stream_of_rows(seed_ptr, site):
+    """What a site's rows have in common; to be had before a loop, since stores may change what pointers point to."""
+    return mix(tl.load(seed_ptr).to(tl.uint32) + 2 * site)
+
+
+@triton.jit
+def keys_in(stream, numbers):
     """A strong hash of a row or column, odd."""
-    key = mix(tl.load(seed_ptr).to(tl.uint32) + site)
-    return mix(mix(number.to(tl.uint32) + key) ^ key) | 1
+    return mix(mix(numbers.to(tl.uint32) + stream) ^ stream) | 1
 
 
 @triton.jit
@@ -43,24 +51,38 @@ def is_kept(rows, columns, threshold):
     return rows * columns >= threshold
 
 
-@jit_for_all_sites
-def _write_keys(seed_ptr, keys_ptr, site, count, BLOCK: tl.constexpr):
-    numbers = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(keys_ptr + numbers, keys_of(seed_ptr, site, numbers).to(tl.int32, bitcast=True), mask=numbers < count)
-
-
 @triton.jit
 def read_keys(keys_ptr, numbers):
     return tl.load(keys_ptr + numbers).to(tl.uint32, bitcast=True)
 
 
-def write_keys(seed: Tensor, site: int, count: int) -> Tensor:
-    """For kernels whose threads would each compute the same ones. A last block may reach past the end."""
-    count += MOST_PAST_THE_END
-    keys = torch.empty(count, dtype=torch.int32, device=seed.device)
-    launch(_write_keys, triton.cdiv(count, 256), seed, keys, site, count, BLOCK=256)
-    return keys
+@triton.jit
+def _write_column_keys(seed_ptr, keys_ptr, room, BLOCK: tl.constexpr):
+    site = tl.program_id(0) // tl.cdiv(room, BLOCK)
+    numbers = tl.program_id(0) % tl.cdiv(room, BLOCK) * BLOCK + tl.arange(0, BLOCK)
+    stream = mix(tl.load(seed_ptr).to(tl.uint32) + (2 * site + 1))
+    keys = keys_in(stream, numbers).to(tl.int32, bitcast=True)
+    tl.store(keys_ptr + site * room + numbers, keys, mask=numbers < room)
 
 
-def threshold_of(dropout: float) -> int:
-    return min(2**32 - 1, round(dropout * 2**32))
+@dataclass(frozen=True)
+class Drop:
+    """Dropout at one site."""
+
+    seed: Tensor
+    site: int
+    rate: float
+    column_keys: Tensor
+
+    @property
+    def numbers(self) -> tuple[int, int, float]:
+        """For kernels: the site, below which product of keys nothing is kept, and what multiplies the rest."""
+        return self.site, min(2**32 - 1, round(self.rate * 2**32)), 1 / (1 - self.rate)
+
+
+def drop_everywhere(seed: Tensor, sites: int, columns: int, rate: float) -> list[Drop]:
+    """Dropout at each site of a step, with no more than so many columns at any."""
+    room = triton.next_power_of_2(columns) + MOST_PAST_THE_END
+    keys = torch.empty((sites, room), dtype=torch.int32, device=seed.device)
+    launch(_write_column_keys, sites * triton.cdiv(room, 256), seed, keys, room, BLOCK=256)
+    return [Drop(seed, site, rate, of_site) for site, of_site in enumerate(keys)]

@@ -17,6 +17,7 @@ from ..positions import Learned, Position
 from .add_norm import add_norm
 from .attention import attend
 from .cross_entropy import cross_entropy
+from .dropout import drop_everywhere
 from .gelu import gelu
 from .launching import compile_ahead
 
@@ -71,21 +72,20 @@ class FusedLoss:
         torch._foreach_copy_(self._copies, [weight.detach() for weight in self._weights])
         B, T = inputs_BT.shape
         blocks = [block for block in model.blocks if isinstance(block, Block)]
-        options: dict[str, Any] = {"dropout": config.dropout}
-        branches: dict[str, Any] = {**options, "dtype": self._precision}
+        drops = iter(drop_everywhere(self._seed, 1 + 3 * len(blocks), max(T, config.width), config.dropout))
+        dtype = self._precision
 
         x_ND = self._embed(inputs_BT).reshape(B * T, -1)
-        x_ND, h_ND = add_norm(None, x_ND, blocks[0].attention_norm.weight, self._seed, site=0, **branches)
+        x_ND, h_ND = add_norm(None, x_ND, blocks[0].attention_norm.weight, next(drops), dtype)
         for layer, block in enumerate(blocks):
-            site = 1 + 3 * layer
             last = layer == len(blocks) - 1
             next_norm = model.norm if last else blocks[layer + 1].attention_norm
             qkv = self._linear(h_ND, block.attention.query_key_value).view(B, T, -1)
-            a_ND = attend(qkv, config.heads, self._seed, site=site, **options).view(B * T, -1)
+            a_ND = attend(qkv, config.heads, next(drops)).view(B * T, -1)
             a_ND = self._linear(a_ND, block.attention.out)
-            x_ND, h_ND = add_norm(x_ND, a_ND, block.mlp_norm.weight, self._seed, site=site + 1, **branches)
+            x_ND, h_ND = add_norm(x_ND, a_ND, block.mlp_norm.weight, next(drops), dtype)
             m_ND = self._linear(gelu(self._linear(h_ND, block.up)), block.down)
-            x_ND, h_ND = add_norm(x_ND, m_ND, next_norm.weight, self._seed, site=site + 2, **branches)
+            x_ND, h_ND = add_norm(x_ND, m_ND, next_norm.weight, next(drops), dtype)
         logits_NV = self._linear(h_ND, model.embedding)
         if mask_BT is not None:
             targets_BT = targets_BT.masked_fill(~mask_BT, -100)
