@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -374,6 +375,16 @@ def test_bench_says_which_rows_need_a_gpu():
     } in listed
     done = run("bench", "model", "--only", "step", "--device", "cpu", "--markdown")
     assert "| one training step, 256 x 256 tokens, 10.6 M parameters, dropout 0.2 | needs a GPU |" in done.stdout
+
+
+def test_a_row_that_fails_says_why():
+    rows = import_module("carryon.cli.bench.model")
+    with pytest.raises(RuntimeError, match="did you mean 'paper-reverse'"):
+        rows._train(["paper-revers"])
+    killed = subprocess.run(
+        [sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], capture_output=True, text=True
+    )
+    assert rows._reason(killed) == "exit status -9"
 
 
 # --- streams and signals ------------------------------------------------------------------------------------------

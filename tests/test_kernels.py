@@ -27,7 +27,7 @@ from carryon.fused import launching  # noqa: E402
 from carryon.fused.add_norm import add_norm  # noqa: E402
 from carryon.fused.attention import attend  # noqa: E402
 from carryon.fused.cross_entropy import cross_entropy  # noqa: E402
-from carryon.fused.dropout import drop_everywhere  # noqa: E402
+from carryon.fused.dropout import Drop, drop_everywhere  # noqa: E402
 from carryon.fused.gelu import gelu  # noqa: E402
 from carryon.fused.loss import FusedLoss, look_up  # noqa: E402
 
@@ -293,6 +293,31 @@ def test_dropout_follows_the_seed():
     assert first != second  # two pieces of one batch
     assert losses(7) == [first, second]
     assert losses(8)[0] not in (first, second)
+
+
+@pytest.mark.parametrize(("tokens", "heads", "width"), [(5, 3, 48), (65, 2, 32), (130, 3, 48), (3, 2, 256)])
+def test_each_place_drops_elements_of_its_own_and_has_keys_for_all_its_columns(monkeypatch, tokens, heads, width):
+    met = []
+
+    def spy(kernels):
+        def noted(*given):
+            met.extend(part for part in given if isinstance(part, Drop))
+            return kernels(*given)
+
+        return noted
+
+    monkeypatch.setattr("carryon.fused.loss.add_norm", spy(add_norm))
+    monkeypatch.setattr("carryon.fused.loss.attend", spy(attend))
+    model = Decoder(ModelConfig(layers=3, heads=heads, width=width, context=tokens, dropout=0.2), 14).to(DEVICE)
+    ids = torch.zeros((1, tokens), dtype=torch.int64, device=DEVICE)
+    FusedLoss(model, torch.float32)(ids, ids)
+    assert [drop.site for drop in met] == list(range(10))
+    whole_blocks = -(-tokens // 64) * 64
+    for one in met:
+        assert one.rate == 0.2
+        assert len(one.column_keys) >= max(whole_blocks, 2 ** (width - 1).bit_length())
+        keys = drop_everywhere(one.seed, one.site + 1, 1, 0.2)[one.site].column_keys
+        assert torch.equal(one.column_keys[: len(keys)], keys)  # however long the table
 
 
 def test_all_kernels_of_a_step_are_compiled_ahead_and_nothing_else_changes(monkeypatch):

@@ -173,10 +173,16 @@ def test_findings_in_tier_fast_repeat_what_was_measured():
     sizes = measured("one_more_digit").values("examples", **six)
     percents = [shown(measured("one_more_digit").mean(**six, examples=size)) for size in sizes]
     assert "get {}, {} and {} % of six digits with {:,}, {:,} and {:,} examples".format(*percents, *sizes) in told
+    by_size = [each(measured("one_more_digit"), **six, examples=size) for size in sizes]
+    assert f"with 1,470 they get {listed(by_size[0])} (seeds 0 to 2), and seed 0 is the worst with each" in told
+    assert all(min(by_seed) == by_seed[0] for by_seed in by_size)
     answers = [line.metrics for line in measured("one_more_digit").of(**six)]
     wrong = sum(metrics["count"] - metrics["right"] for metrics in answers)
     copying = sum(metrics["first_wrong_lines"].get("digit count", 0) for metrics in answers)
-    assert f"Of {wrong} wrong answers {copying} go wrong first where an operand is written out" in told
+    assert (
+        f"Of {wrong} wrong answers {copying} go wrong first where an operand is written out and its digits are counted"
+        in told
+    )
 
     told = EXPERIMENTS["noisy_scratchpad"].finding
     asked = {"operation": "subtract", "examples": 20_000}
@@ -230,8 +236,14 @@ def test_a_point_at_zero_has_no_place_on_a_logarithmic_axis_and_is_told():
     points = [Point(0, 0.5), Point(64, 14), Point(400, 93)]
     figure = Figure("t", "x", "y", [Series("to 4 digits (paper)", points, "paper")], log_x=True)
     assert draw(figure) == draw(replace(figure, series=[replace(figure.series[0], points=points[1:])]))
-    assert "Left of the axis the paper has 0.5 at 0 (to 4 digits)." in captions(figure)
+    assert "Left of the axis: the paper 0.5 at 0 (to 4 digits)." in captions(figure)
     assert not [said for said in captions(replace(figure, log_x=False)) if "Left" in said]
+    assert figure.kind == "lines"
+    ours = Series("to 4 digits", [Point(0, 0.25)])
+    two = replace(figure, series=[ours, replace(figure.series[0], points=points[:2])])
+    assert two.kind == "dots"  # of what has a place there is one
+    left = "Left of the axis: 0.25 at 0 (to 4 digits); the paper 0.5 at 0 (to 4 digits)."
+    assert left in captions(replace(figure, series=[ours, *figure.series]))
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -18,14 +18,15 @@ def captions(figure: Figure) -> list[str]:
     if figure.x_end is not None:
         last = max(float(point.x) for series in theirs for point in figure.placed(series))
         said.append(f"The paper's go on to {last:,.10g}.")
-    unplaced = [
-        f"{point.y:g} at {point.x} ({series.subject})"
-        for series in theirs
-        for point in series.points
-        if figure.kind == "lines" and point not in figure.placed(series)
-    ]
-    if unplaced:
-        said.append(f"Left of the axis the paper has {', '.join(unplaced)}.")
+    if figure.log_x and figure.kind == "lines":
+        unplaced = [
+            f"{'the paper ' if series.source == 'paper' else ''}{point.y:g} at {point.x} ({series.subject})"
+            for series in (*ours, *theirs)
+            for point in series.points
+            if not isinstance(point.x, str) and point not in figure.placed(series)
+        ]
+        if unplaced:
+            said.append(f"Left of the axis: {'; '.join(unplaced)}.")
     if figure.y_start:
         said.append(f"The axis begins at {figure.y_start:.0f} %.")
     points = [point for series in ours for point in series.points]

@@ -278,7 +278,7 @@ def measure(name: str, device: str) -> Found:
 
 
 def _reason(failed: subprocess.CompletedProcess[str]) -> str:
-    return (failed.stderr.strip().splitlines() or ["no reason given"])[-1]
+    return (failed.stderr.strip().splitlines() or [f"exit status {failed.returncode}"])[-1]
 
 
 def _measure_here(name: str, device: str) -> None:
