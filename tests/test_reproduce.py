@@ -488,6 +488,13 @@ def test_only_what_decides_the_claims_is_run(tmp_path):
     assert not make_plan([one], "fast", store).to_decide().tasks
 
 
+def test_workers_begin_with_one_seed_of_each_curve(tmp_path):
+    """What one seed says of a curve tells where to look with the others: they would look in the wrong places."""
+    plan = make_plan([experiment("longer_digits")], "fast", Store(tmp_path)).to_decide()
+    begun = [(task.run.data.format.name, task.run.data.digits, task.run.seed) for task in plan.tasks[:4]]
+    assert begun == [("plain", digits, seed) for seed in (0, 1) for digits in (10, 5)]
+
+
 def learnt(task):
     """Every sum is right once there are enough examples."""
     accuracy = float(task.run.data.num_examples >= (50_000 if task.run.data.format.name == "plain" else 5_000))

@@ -33,14 +33,19 @@ def in_order(
 
 
 def _waited_for(claim: Claim, measured: Measured, missing: Sequence[Wanted]) -> list[Likely]:
-    """What a claim asks for, in that order: the end of a curve may not be needed."""
+    """What a claim asks for, what it surely needs first: the end of a curve may not be needed.
+
+    Of that, one seed of everything before the second of anything: the first says where to look with the others.
+    """
     asked = needs(claim, measured)
 
     def places(want: Wanted) -> list[int]:
         return [at for at, need in enumerate(asked) if any(matches(given, need.settings) for _, given in want.lines)]
 
-    found = [(found[0], max(asked[at].chance for at in found), want) for want in missing if (found := places(want))]
-    return [(want, chance) for _, chance, want in sorted(found, key=lambda each: each[0])]
+    found = [(places(want), want) for want in missing]
+    some = [(at, want) for at, want in found if at]
+    some.sort(key=lambda each: (asked[each[0][0]].place, each[1].case.run.seed, each[0][0]))
+    return [(want, max(asked[place].chance for place in at)) for at, want in some]
 
 
 def _cheapest_first(waited_for: Sequence[list[Likely]], tier: Tier, known: Known) -> list[Likely]:
