@@ -21,6 +21,7 @@ import pytest
 import torch
 import typer
 
+from carryon.cli.many_runs import ManyRuns
 from carryon.cli.reproduce import reproduce
 from carryon.config import CompletionConfig, EvaluationConfig, RunConfig
 from carryon.costs import Costs, Forecast, work_of
@@ -626,6 +627,25 @@ def test_claims_that_cannot_be_decided_with_so_few_seeds_change_no_order(tmp_pat
     seeds = [task.run.seed for task in plan.tasks]
     assert seeds == sorted(seeds)
     assert set(seeds) == {0, 1}
+
+
+def test_what_is_begun_goes_by_how_fast_runs_have_been(tmp_path):
+    """A budget would begin runs that cannot be done in time: those measured may not have shared their machine."""
+    store = Store(tmp_path)
+    plan = make_plan([experiment("plain_vs_reverse")], "fast", store)
+    for task in plan.tasks[:9]:
+        plan.keep(task, replace(learnt(task), seconds=10.0))
+    screen, tasks = ManyRuns(plan, 1), plan.tasks[9:]
+    for nth, expected in enumerate((10, 20, 23, 25)):
+        assert screen.estimate(tasks[-1]) == pytest.approx(expected, abs=1)
+        outcome = replace(learnt(tasks[nth]), seconds=30.0)
+        plan.keep(tasks[nth], outcome)
+        screen.finished(tasks[nth], outcome)
+    for task in tasks[4:20]:
+        outcome = replace(learnt(task), seconds=30.0)
+        plan.keep(task, outcome)
+        screen.finished(task, outcome)
+    assert screen.estimate(tasks[-1]) == pytest.approx(30, abs=1)  # not three times that: estimates have learnt it, too
 
 
 def test_the_time_left_is_known_before_a_run_is_done():

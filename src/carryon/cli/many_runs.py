@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,10 @@ class ManyRuns:
         self._total, self._done = len(plan.tasks), 0
         self._began = time.monotonic()
         self._running: dict[str, str] = {}
+        self._recent: deque[tuple[Task, float]] = deque(maxlen=20)
+        """Runs that were done, and their seconds."""
+        self._slower = 1.0
+        """How many times as long as estimated they took."""
         cost = duration(self._forecast.left())
         to_do = f"{counted(self._total, 'run')} to do{' at most' if plan.deciding else ''}"
         print(f"{to_do}, {plan.done} done; about {cost} ({plan.basis})", file=sys.stderr, flush=True)
@@ -34,6 +39,10 @@ class ManyRuns:
         running = {key: seconds for key, seconds in self._forecast.to_do.items() if key in self._running}
         self._forecast.to_do = running | {task.key: self._plan.expected(task) for task in waiting}
         self._total = self._done + len(self._forecast.to_do)
+
+    def estimate(self, task: "Task") -> float:
+        """Seconds it will take, by what its likes took, and by how fast the last runs were here."""
+        return self._slower * self._plan.estimate(task)
 
     def started(self, task: "Task") -> None:
         self._running[task.key] = self._plan.name_of(task)
@@ -46,6 +55,8 @@ class ManyRuns:
         is_done = outcome.error is None and not outcome.interrupted
         count = self._forecast.finished if is_done else self._forecast.gave_up
         count(task.key, outcome.seconds, time.monotonic() - self._began)
+        if is_done:
+            self._learn(task, outcome.seconds)
         if outcome.error is not None:
             what = f"failed: {outcome.error}"
         elif outcome.interrupted:
@@ -62,6 +73,16 @@ class ManyRuns:
             flush=True,
         )
         self._draw()
+
+    def _learn(self, task: "Task", seconds: float) -> None:
+        """What estimates have learnt by now does not count again, and one run that took what it should keeps the first
+        few from deciding alone.
+        """
+        self._recent.append((task, seconds))
+        expected = [self._plan.estimate(done) for done, _ in self._recent]
+        typical = sum(expected) / len(expected)
+        if typical:
+            self._slower = (sum(took for _, took in self._recent) + typical) / (sum(expected) + typical)
 
     def _left(self) -> str:
         seconds = self._forecast.left(time.monotonic() - self._began)

@@ -226,7 +226,7 @@ def _carry_out(
             run_local,
             jobs=jobs or 1,
             sharing=on_gpu,
-            estimate=plan.estimate,
+            estimate=screen.estimate,
             started=screen.started,
             reorder=again,
         )
