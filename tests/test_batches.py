@@ -18,6 +18,7 @@ from carryon.data import (
     make_rows,
     pack,
 )
+from carryon.data.splits import Endless
 from carryon.errors import BadConfig, Unsupported
 from carryon.formats import Example
 from carryon.tokenizers import Characters, make_tokenizer
@@ -52,6 +53,17 @@ SOURCES = {
 @pytest.mark.parametrize("start", [1, 29, 30, 499, 500, 1_234, 5_000])
 def test_a_source_can_be_entered_anywhere(make, start):
     assert make().take(20, start) == list(islice(make().examples(), start, start + 20))
+
+
+def test_a_block_of_fresh_problems_is_drawn_once_for_all_its_batches(monkeypatch):
+    drawn = []
+    block = Endless.block
+    monkeypatch.setattr(Endless, "block", lambda self, number: drawn.append(number) or block(self, number))
+    source = Fresh(load(DataConfig, {"digits": 30, "num_examples": 3_000}), seed=1)
+    batches = [source.take(256, start=start) for start in range(0, 6_000, 256)]
+    assert drawn == [0, 1, 2]  # the last batch reaches into the third
+    one_by_one = Fresh(load(DataConfig, {"digits": 30, "num_examples": 3_000}), seed=1)
+    assert [e for batch in batches for e in batch] == one_by_one.take(24 * 256)
 
 
 def test_fresh_examples_are_right_and_never_held_out():

@@ -11,7 +11,7 @@ from ..config import DataConfig
 from ..corpora import passages
 from ..errors import BadConfig
 from ..formats import Example, make_format
-from ..operations import Problem
+from ..operations import Codes, Problem
 from ..rng import Stream
 from .splits import Endless, domain_of
 
@@ -51,20 +51,29 @@ class Repeated(Source):
 class Fresh(Source):
     """New problems for ever, by the config's sampler, without its test and validation problems."""
 
+    _AT_ONCE = 1_000
+
     def __init__(self, config: DataConfig, seed: int = 0) -> None:
         self._operation, self._domain = domain_of(config)
         self._format = make_format(config.format, seed)
         self._format.check(config.operation)
         self._endless = Endless(config, seed)
+        self._block: tuple[int, Codes] | None = None
 
     def examples(self, start: int = 0) -> Iterator[Example]:
         size = self._endless.block_size
         while True:
             block, offset = divmod(start, size)
-            for operands in self._domain.operands(self._endless.block(block)[offset:]):
+            for operands in self._domain.operands(self._codes(block)[offset : offset + self._AT_ONCE]):
                 # The example's number is its draw: a problem met again carries other noise.
                 yield self._format.write(Problem(self._operation, operands), draw=start)
                 start += 1
+
+    def _codes(self, number: int) -> Codes:
+        """A block's problems, the newest block's kept: batches are small parts of it."""
+        if self._block is None or self._block[0] != number:
+            self._block = number, self._endless.block(number)
+        return self._block[1]
 
 
 class Passages(Source):
