@@ -69,29 +69,37 @@ class Forecast:
         """`workers`: how many tasks have seconds of their own at a time; as many as it turns out if left out."""
         self.to_do = dict(estimates)
         """Seconds of those that are not done."""
+        self.done: list[tuple[float, float]] = []
+        """Of those that are, or the last of them: what was estimated, and what they took."""
         self._typical = sum(estimates.values()) / max(1, len(estimates))
         self._workers = None if workers is None else max(1, min(workers, len(estimates)))
-        self._expected = self._taken = self._spent = 0.0
+        self._spent = 0.0
 
     def finished(self, task: str, seconds: float, elapsed: float) -> None:
         """`seconds`: what it took in all; some of them may lie before the first of these tasks was begun."""
-        self._expected += self.to_do.pop(task, 0.0)
-        self._taken += seconds
+        self.done.append((self.to_do.pop(task, 0.0), seconds))
         self._spent += min(seconds, elapsed)
 
     def gave_up(self, task: str, seconds: float, elapsed: float) -> None:
         self.to_do.pop(task, None)
         self._spent += min(seconds, elapsed)
 
+    @property
+    def slower(self) -> float:
+        """How many times as long as estimated tasks take here.
+
+        One typical task that took what it should keeps the first few that are done from deciding alone.
+        """
+        expected, taken = (sum(each) + self._typical for each in zip(*self.done, strict=True)) if self.done else (1, 1)
+        return taken / max(expected, 1e-9)
+
     def left(self, elapsed: float = 0.0) -> float:
         """Seconds until all are done, so many after the first was begun."""
         if not self.to_do:
             return 0.0
         workers = self._workers or max(1.0, self._spent / max(elapsed, 1e-9))
-        # One typical task that took what it should keeps the first few that are done from deciding alone.
-        slower = (self._taken + self._typical) / max(self._expected + self._typical, 1e-9)
         begun = max(0.0, workers * elapsed - self._spent)
-        to_do = slower * sum(self.to_do.values())
+        to_do = self.slower * sum(self.to_do.values())
         return max(to_do - begun, to_do / len(self.to_do) / 2) / min(workers, len(self.to_do))
 
 

@@ -27,22 +27,21 @@ class ManyRuns:
         self._began = time.monotonic()
         self._running: dict[str, str] = {}
         self._recent: deque[tuple[Task, float]] = deque(maxlen=20)
-        """Runs that were done, and their seconds."""
-        self._slower = 1.0
-        """How many times as long as estimated they took."""
+        """The last runs that were done, and their seconds."""
         cost = duration(self._forecast.left())
         to_do = f"{counted(self._total, 'run')} to do{' at most' if plan.deciding else ''}"
         print(f"{to_do}, {plan.done} done; about {cost} ({plan.basis})", file=sys.stderr, flush=True)
 
     def plan_again(self, waiting: "Sequence[Task]") -> None:
-        """By what is known now: others that waited are not needed any more."""
+        """By what is known now: others that waited are not needed any more, and estimates have learnt."""
         running = {key: seconds for key, seconds in self._forecast.to_do.items() if key in self._running}
         self._forecast.to_do = running | {task.key: self._plan.expected(task) for task in waiting}
+        self._forecast.done = [(self._plan.estimate(task), seconds) for task, seconds in self._recent]
         self._total = self._done + len(self._forecast.to_do)
 
     def estimate(self, task: "Task") -> float:
         """Seconds it will take, by what its likes took, and by how fast the last runs were here."""
-        return self._slower * self._plan.estimate(task)
+        return self._forecast.slower * self._plan.estimate(task)
 
     def started(self, task: "Task") -> None:
         self._running[task.key] = self._plan.name_of(task)
@@ -56,7 +55,7 @@ class ManyRuns:
         count = self._forecast.finished if is_done else self._forecast.gave_up
         count(task.key, outcome.seconds, time.monotonic() - self._began)
         if is_done:
-            self._learn(task, outcome.seconds)
+            self._recent.append((task, outcome.seconds))
         if outcome.error is not None:
             what = f"failed: {outcome.error}"
         elif outcome.interrupted:
@@ -73,16 +72,6 @@ class ManyRuns:
             flush=True,
         )
         self._draw()
-
-    def _learn(self, task: "Task", seconds: float) -> None:
-        """What estimates have learnt by now does not count again, and one run that took what it should keeps the first
-        few from deciding alone.
-        """
-        self._recent.append((task, seconds))
-        expected = [self._plan.estimate(done) for done, _ in self._recent]
-        typical = sum(expected) / len(expected)
-        if typical:
-            self._slower = (sum(took for _, took in self._recent) + typical) / (sum(expected) + typical)
 
     def _left(self) -> str:
         seconds = self._forecast.left(time.monotonic() - self._began)

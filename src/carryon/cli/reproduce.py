@@ -226,7 +226,7 @@ def _carry_out(
             run_local,
             jobs=jobs or 1,
             sharing=on_gpu,
-            estimate=screen.estimate,
+            estimate=screen.estimate if again else plan.estimate,
             started=screen.started,
             reorder=again,
         )

@@ -42,10 +42,9 @@ def _waited_for(claim: Claim, measured: Measured, missing: Sequence[Wanted]) -> 
     def places(want: Wanted) -> list[int]:
         return [at for at, need in enumerate(asked) if any(matches(given, need.settings) for _, given in want.lines)]
 
-    found = [(places(want), want) for want in missing]
-    some = [(at, want) for at, want in found if at]
-    some.sort(key=lambda each: (asked[each[0][0]].place, each[1].case.run.seed, each[0][0]))
-    return [(want, max(asked[place].chance for place in at)) for at, want in some]
+    waiting = [(found, want) for want in missing if (found := places(want))]
+    waiting.sort(key=lambda each: (asked[each[0][0]].place, each[1].case.run.seed, each[0][0]))
+    return [(want, max(asked[at].chance for at in found)) for found, want in waiting]
 
 
 def _cheapest_first(waited_for: Sequence[list[Likely]], tier: Tier, known: Known) -> list[Likely]:
