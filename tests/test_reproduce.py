@@ -34,7 +34,7 @@ from carryon.experiments.measured import Measured
 from carryon.files import hold
 from carryon.planning import make_plan, probe_plan, spread
 from carryon.results import Line, Store
-from carryon.runs import Run
+from carryon.runs import Run, part_done
 
 LINE = Line("r", "e", {"a": 1}, {"format": "plain"}, 0, {"accuracy": 0.5}, 1.0, "cpu", "abc")
 ENVIRONMENT = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_WAIT_POLICY": "PASSIVE", "COLUMNS": "200"}
@@ -649,6 +649,36 @@ def test_what_is_begun_goes_by_how_fast_runs_have_been(tmp_path):
     for task in tasks[4:20]:
         take(task)
     assert screen.estimate(tasks[-1]) == pytest.approx(30, abs=1)  # not three times that: estimates have learnt it, too
+
+
+def test_a_run_that_was_begun_takes_what_is_left_of_it(tmp_path):
+    def told():
+        asked = ("plain_vs_reverse", "--only", "reverse,10000", "--seeds", "2", "--dry-run")
+        return run(tmp_path, "reproduce", *asked).stdout_text.splitlines()[0]
+
+    plan = make_plan([experiment("plain_vs_reverse")], "fast", Store(tmp_path / "results"), 2).only(["reverse,10000"])
+    config = next(task.run for task in plan.tasks if task.run.seed == 1)
+    assert "about 50 s" in told()
+    begun = Run.start(tmp_path / "runs", config)
+    assert part_done(config, tmp_path / "runs") == 0
+    for step in (600, 1_500):
+        begun.write_state(step, {}, {})
+    assert part_done(config, tmp_path / "runs") == 1_500 / config.train.steps == 0.5
+    assert "about 38 s" in told()
+    (begun.path / "state" / "notes.json").write_text("not a checkpoint")
+    assert part_done(config, tmp_path / "runs") == 0.5
+    begun.write_model({}, None)
+    assert part_done(config, tmp_path / "runs") == 1
+    assert "about 26 s" in told()  # it has to be evaluated
+
+    task = next(task for task in plan.tasks if task.run.seed == 1)
+    whole = plan.estimate(task)
+    plan.begun = {task.key: 0.5}
+    assert plan.estimate(task) == whole / 2
+    screen = ManyRuns(plan, 1)
+    screen.finished(task, replace(learnt(task), seconds=100 * whole))  # of all sittings
+    assert plan.estimate(task) == whole
+    assert screen.estimate(task) == whole  # nothing learnt of how fast runs are here
 
 
 def test_the_time_left_is_known_before_a_run_is_done():

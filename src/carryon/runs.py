@@ -153,6 +153,14 @@ class Run:
                 continue
         return None
 
+    @property
+    def part_done(self) -> float:
+        """Which part of its steps it has behind it, as far as a checkpoint can tell."""
+        if (self.path / "model.safetensors").exists():
+            return 1.0
+        steps = [int(path.stem) for path in (self.path / "state").glob("*.json") if path.stem.isdecimal()]
+        return min(1.0, max(steps, default=0) / max(1, self.config.train.steps))
+
     def drop_state(self) -> None:
         """A finished run needs no checkpoints."""
         shutil.rmtree(self.path / "state", ignore_errors=True)
@@ -200,6 +208,11 @@ def run_folders(root: Path) -> list[Path]:
         return []
     configs = [path for path in root.glob("*/config.json") if path.is_file()]
     return [path.parent for path in sorted(configs, key=lambda path: (path.stat().st_mtime, path.parent.name))]
+
+
+def part_done(config: RunConfig, root: Path) -> float:
+    """The same of a run that may not have been begun."""
+    return Run(root / config.folder, config).part_done
 
 
 def difference(one: RunConfig, other: RunConfig) -> str:

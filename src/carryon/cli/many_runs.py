@@ -52,9 +52,11 @@ class ManyRuns:
         self._running.pop(task.key, None)
         self._done += 1
         is_done = outcome.error is None and not outcome.interrupted
-        count = self._forecast.finished if is_done else self._forecast.gave_up
+        # What was done in an earlier sitting, elsewhere perhaps, says nothing of how fast runs are now.
+        tells = is_done and self._plan.begun.pop(task.key, 0.0) == 0.0
+        count = self._forecast.finished if tells else self._forecast.gave_up
         count(task.key, outcome.seconds, time.monotonic() - self._began)
-        if is_done:
+        if tells:
             self._recent.append((task, outcome.seconds))
         if outcome.error is not None:
             what = f"failed: {outcome.error}"

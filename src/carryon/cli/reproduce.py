@@ -65,9 +65,11 @@ def reproduce(
 
     Example: carryon reproduce plain_vs_reverse --tier fast --budget 25m
     """
+    from ..config import RunConfig
     from ..experiments import EXPERIMENTS, experiment
     from ..planning import make_plan
     from ..results import Store
+    from ..runs import part_done
 
     _check_options(tier, on, compile, gpus, address)
     every = "all" in names
@@ -87,6 +89,11 @@ def reproduce(
             print(f"carryon: {note}", file=sys.stderr)
         plan = plan.only(only) if only else plan
         plan = plan.to_decide() if decide else plan
+        plan.begun = {
+            task.key: part
+            for task in plan.tasks
+            if isinstance(task.run, RunConfig) and (part := part_done(task.run, runs))
+        }
         if dry_run:
             _print_plan(plan, seconds)
             return

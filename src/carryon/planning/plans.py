@@ -17,6 +17,9 @@ from .converting import make_lines, make_tasks, measured_again
 from .known import Known, Wanted, work_for
 from .ordering import chances_by_run, in_order, spread
 
+_TO_EVALUATE = 0.05
+"""Part of a run's time that is left when its training is done, about."""
+
 
 @dataclass
 class Plan:
@@ -35,6 +38,8 @@ class Plan:
     experiments: Sequence[Experiment] = ()
     seeds: int | None = None
     """Of each run, if others than the claims want."""
+    begun: dict[str, float] = field(default_factory=dict)
+    """By hash, which part of a run an earlier sitting did."""
     deciding: bool = False
     """Whether only the claims are to be decided."""
 
@@ -51,8 +56,8 @@ class Plan:
         return self.tier != "smoke" and any(isinstance(task.run, RunConfig) for task in self.tasks)
 
     def estimate(self, task: Task) -> float:
-        """Seconds a task will take, by what its likes took."""
-        return self.known.estimate(work_for(task.run), self.tier)
+        """Seconds a task will still take, by what its likes took. One that is trained has to be evaluated, at least."""
+        return self.known.estimate(work_for(task.run), self.tier) * max(_TO_EVALUATE, 1 - self.begun.get(task.key, 0.0))
 
     def expected(self, task: Task) -> float:
         """The same, but for the chance that it turns out not to be needed."""
