@@ -20,7 +20,7 @@ from carryon.reports.captions import captions
 from carryon.reports.drawing import draw
 from carryon.reports.html import write_page
 from carryon.reports.markdown import write_chapter, write_overview
-from carryon.results import Line, Store
+from carryon.results import TIERS, Line, Store
 
 LINE = Line("r", "e", {}, {}, 0, {}, 1.0, "cpu", "abc")
 ROOT = Path(__file__).parent.parent
@@ -173,10 +173,11 @@ def test_findings_in_tier_fast_repeat_what_was_measured():
     five, six = ({"format": "detailed_scratchpad", **settings} for settings in ({"digits": 5}, {"to": 6}))
     sizes = [size for size in digits.values("examples", **six) if digits.stat(**six, examples=size).seeds == 3]
     percents = [shown(digits.mean(**six, examples=size)) for size in sizes]
-    assert "get {}, {} and {} % of six digits with {:,}, {:,} and {:,} examples".format(*percents, *sizes) in told
+    listing = "get {}, {}, {} and {} % of six digits with {:,}, {:,}, {:,} and {:,} examples"
+    assert listing.format(*percents, *sizes) in told
     before, by_size = each(digits, **five), [each(digits, **six, examples=size) for size in sizes]
     assert f"learnt those: {listed(before)} % (seeds 0 to 2), after" in told
-    assert f"with 1,470 examples they get {listed(by_size[0])}" in told
+    assert f"with 1,470 examples they get {listed(by_size[sizes.index(1_470)])}" in told
     assert all(min(by_seed) == by_seed[0] for by_seed in (before, *by_size))
     counts = []
     for lines in (digits.of(**five), digits.of(**six)):
@@ -184,6 +185,25 @@ def test_findings_in_tier_fast_repeat_what_was_measured():
         copying = sum(line.metrics["first_wrong_lines"].get("digit count", 0) for line in lines)
         counts += [f"{wrong:,}", f"{copying:,}"]
     assert "of {} wrong answers with five digits {}, and of {} with six {}, go wrong first".format(*counts) in told
+
+    told = EXPERIMENTS["function_errors"].finding
+    assert told == EXPERIMENTS["joint_tasks"].finding == EXPERIMENTS["other_operations"].finding
+    root, sine = {"operation": "sqrt", "format": "plain"}, {"operation": "sine", "format": "detailed_scratchpad"}
+    fast, full = ([measured("function_errors", tier).mean(**asked) for asked in (root, sine)] for tier in TIERS[1:])
+    # 28.145 % is 28.14 or 28.15, by how it was added up.
+    assert f"plain has {shown(fast[0])} %" in told
+    assert f"for sine {shown(fast[1])}, the paper 44.40" in told
+    assert "ours have 28.14 and 48.87 %" in told
+    assert full == pytest.approx([28.145, 48.87], abs=0.011)
+
+    told = EXPERIMENTS["format_switch"].finding
+    asked = {"start": "plain", "target": "simplified_scratchpad"}
+    assert f"end at {shown(measured('format_switch').mean(**asked))} %" in told
+    full = measured("format_switch", "paper")
+    assert f"they get {listed(each(full, **asked))} %" in told
+    rows = [line.metrics["history"] for line in full.of(**asked) if "history" in line.metrics]
+    half = [next(row["step"] for row in history if row.get("validation", 0) >= 0.5) for history in rows]
+    assert "half right after {:,} and {:,} steps".format(*half) in told
 
     told = EXPERIMENTS["noisy_scratchpad"].finding
     asked = {"operation": "subtract", "examples": 20_000}

@@ -14,7 +14,7 @@ from ..reports import Figure, Point, Series, Table
 from .base import Case, Experiment, Question, Tier
 from .claims import Claim
 from .measured import Measured, share
-from .other_operations import data_of
+from .other_operations import STEPS_MISSING, data_of
 from .protocols import BARE, ask, detailed_steps, make_run
 from .showing import cell, paper_series
 
@@ -41,6 +41,7 @@ class FunctionErrors(Experiment):
     name = "function_errors"
     title = "Sine and square root, by the value they give"
     paper = ("fig:analyzing_sin_sqrt",)
+    finding = STEPS_MISSING
     claims = (
         Claim(
             "sine gets better near 1",

@@ -13,7 +13,7 @@ from ..reports import Figure, Point, Series, Table
 from .base import Case, Experiment, Question, Tier
 from .claims import INF, Claim
 from .measured import Measured
-from .other_operations import data_of
+from .other_operations import STEPS_MISSING, data_of
 from .prompting import SAME, SETS, SHOTS, TEXT, TEXT_KINDS, cut_prompts
 from .protocols import ask, few, greedy_and_sampled, make_run
 from .showing import cell, cell_with_sampled
@@ -32,6 +32,7 @@ class JointTasks(Experiment):
     name = "joint_tasks"
     title = "Five tasks alone and together"
     paper = ("tab:multiple_tasks",)
+    finding = STEPS_MISSING
     claims = (
         Claim(
             "together helps multiplication",
