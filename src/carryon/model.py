@@ -84,6 +84,9 @@ class LanguageModel(nn.Module, ABC):
         scores_BTV: Tensor = self(tokens_BT)[:, place:]
         return scores_BTV
 
+    def check(self, tokens_BT: Tensor, more: int = 0) -> None:
+        """Refuse rows whose tokens, or so many behind a row's, it cannot tell the places of."""
+
     @abstractmethod
     def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> Any:
         """An empty cache for rows of up to `length` tokens; its `keep(rows)` drops all rows but these."""
@@ -224,14 +227,15 @@ class Block(nn.Module):
 class Decoder(LanguageModel):
     can_be_recorded = can_be_shared = True
 
-    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+    def __init__(self, config: ModelConfig, vocab_size: int, tokens: Sequence[str] = ()) -> None:
+        """`tokens`: their texts, which some ids go by."""
         super().__init__()
         self.config, self.vocab_size = config, vocab_size
         self.context, self.numbers_per_token = config.context, 2 * config.layers * config.width
         # Four widths inside the block before and after its bend, three to attend, the rest in float32.
         self.working_numbers_per_token = 16 * config.width
         self.embedding = nn.Embedding(vocab_size, config.width)
-        self.position = POSITIONS[config.position](config)
+        self.position = POSITIONS[config.position](config, tokens)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config, self.position) for _ in range(config.layers))
         self.norm = nn.LayerNorm(config.width, bias=False)
@@ -274,6 +278,9 @@ class Decoder(LanguageModel):
             skip = place - once if layer == len(self.blocks) - 1 else 0
             x_BTD = block.after(before[layer], x_BTD, ids_BT, bias, skip)
         return self.scores(x_BTD)
+
+    def check(self, tokens_BT: Tensor, more: int = 0) -> None:
+        self.position.ids.check(tokens_BT, more)
 
     def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> Cache:
         return Cache(self.config, batch, length, device, dtype)

@@ -32,7 +32,8 @@ SamplerName = Literal[
 ]
 TokenizerName = Literal["characters", "ascii", "gpt2", "own"]
 TextPromptName = Literal["short outside", "short inside", "long inside", "numbers outside", "long outside"]
-PositionName = Literal["learned", "sinusoidal", "none", "rotary"]
+PositionName = Literal["learned", "sinusoidal", "none", "rotary", "alibi", "t5", "fire"]
+IdsName = Literal["places", "shifted", "scattered", "abacus", "coupling"]
 FormName = Literal["txt", "jsonl", "parquet", "hf", "openai", "openai_prompt"]
 Noise = Literal["none", "A", "C", "both"]
 

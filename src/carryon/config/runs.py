@@ -202,6 +202,29 @@ class RunConfig(Config):
         return self
 
     @model_validator(mode="after")
+    def _ids_of_digits_find_them(self) -> Self:
+        if not isinstance(self.model, ModelConfig) or self.model.ids not in ("abacus", "coupling"):
+            return self
+        problems = []
+        if self.tokenizer not in ("characters", "ascii"):
+            problems.append(f"{self.model.ids} ids need a token for each digit: set tokenizer=characters")
+        if self.model.ids == "coupling":
+            if self.train.loss != "answer":
+                problems.append(
+                    "coupled ids of a prompt depend on what follows in it: set train.packing=rows and train.loss=answer"
+                )
+            if other := next((part.format.name for part in self.parts if part.format.name != "reverse_padded"), None):
+                problems.append(
+                    "coupled ids need operands of one length, and the answer lowest digit first: set "
+                    f"data.format.name=reverse_padded, not {other}"
+                )
+            if any(q.prefix or q.examples or q.shown or q.text_prompts for q in (*self.evaluations, *self.watch)):
+                problems.append("coupled ids know one problem at a time: ask with nothing in front of it")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
         if self.mix and self.train.endless:
             raise ValueError("train.endless goes with one data set: leave mix out")

@@ -100,7 +100,7 @@ class Stepper:
         return value
 
     def _take(self, step: int, batch: tuple[Tensor, Tensor, Tensor | None]) -> None:
-        if self._config.model.draws_dropout:
+        if self._config.model.draws:
             self._way.reseed("dropout", self._config.seed, step, self._team.rank)
         if self._graph is not None and self._static is not None:
             for buffer, value in zip(self._static, batch, strict=True):
@@ -269,6 +269,7 @@ class _Fused:
         self._loss, self._is_compiled = loss, False
 
     def reseed(self, *labels: Label) -> None:
+        seed_torch(*labels)  # by which ids are drawn
         self._loss.reseed(int(Stream(*labels).words(1)[0]))
 
     def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None) -> Tensor:
