@@ -11,6 +11,7 @@ from .models import AnyModel, LoraConfig, ModelConfig, PretrainedConfig
 from .names import (
     MAX_DIGITS,
     MAX_EXAMPLES,
+    MAX_HINTS,
     FormatName,
     FormName,
     IdsName,
@@ -35,6 +36,7 @@ from .runs import (
 __all__ = [
     "MAX_DIGITS",
     "MAX_EXAMPLES",
+    "MAX_HINTS",
     "SCHEMA",
     "AnyModel",
     "AnyRun",
