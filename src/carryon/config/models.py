@@ -18,6 +18,10 @@ class ModelConfig(Config):
     context: int = Field(default=256, ge=2, le=100_000)
     """Most tokens the model can look at."""
     dropout: float = Field(default=0.2, ge=0, lt=1)
+    loops: int = Field(default=1, ge=1, le=200)
+    """How many times all layers are gone through."""
+    inject: bool = False
+    """Every time after the first, the embedding is added to what they read."""
     position: PositionName = "learned"
     ids: IdsName = "places"
     """Which number of a token `position` goes by: its place in the row, or that of a digit in its number."""
@@ -53,9 +57,22 @@ class ModelConfig(Config):
             raise ValueError(f"{self.position} positions need an even width per head, not {self.width // self.heads}")
         return self
 
+    @model_validator(mode="after")
+    def _injection_needs_loops(self) -> Self:
+        if self.inject and self.loops == 1:
+            raise ValueError(
+                "model.inject adds the embedding from the second loop on: set model.loops, or leave it out"
+            )
+        return self
+
+    @property
+    def passes(self) -> int:
+        """How many layers a token goes through."""
+        return self.layers * self.loops
+
     @property
     def label(self) -> str:
-        return f"{self.layers} x {self.width}"
+        return f"{self.layers} x {self.width}" + (f", {self.loops} loops" if self.loops > 1 else "")
 
     @property
     def draws(self) -> bool:

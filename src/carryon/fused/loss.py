@@ -48,6 +48,7 @@ class FusedLoss:
             precision in (torch.bfloat16, torch.float16)
             and type(position).rotate is Position.rotate
             and not position.acts_on_scores
+            and config.loops == 1
             and config.width // config.heads in HEAD_WIDTHS
             and config.width <= MOST_WIDTH
             and 3 * config.width * config.context < 2**31  # places within a row are 32-bit numbers
