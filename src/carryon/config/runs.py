@@ -49,6 +49,8 @@ class TrainConfig(Config):
     beta2: float = Field(default=0.99, ge=0, lt=1)
     weight_decay: float = Field(default=0.1, ge=0)
     """On matrices only."""
+    average: float = Field(default=0.0, ge=0, lt=1)
+    """Decay of a running mean of the weights, which is what is asked and kept; 0: the weights themselves."""
     grad_clip: float = Field(default=1.0, ge=0)
     """0: no clipping."""
     precision: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
