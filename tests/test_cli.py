@@ -247,6 +247,7 @@ def test_options_reach_the_data(tmp_path):
         "stop": "<end>",
         "noise": "none",
         "width": 4,
+        "hints": 102,
     }
     assert manifest["seed"] == 3
     assert len(manifest["excluded_numbers"]) == 20

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from carryon.config import FormatConfig
 from carryon.errors import BadOperand, UnknownName, Unsupported
 from carryon.formats import FORMATS, make_format
+from carryon.formats.hints import LETTERS
 from carryon.operations import OPERATIONS, Problem, operation
 from carryon.rng import Stream
 
@@ -63,6 +64,11 @@ GOLDEN = [
     ("add", "plain_padded", "7 58", {"width": 5}, "00007+00058=", "000065\n", "65"),
     ("add", "reverse_padded", "112 29", {}, "112+029=", "1410\n", "141"),
     ("add", "reverse_padded", "7 58", {"width": 0}, "07+58=", "560\n", "65"),
+    # What later work needs.
+    ("add", "reverse_all", "128 367", {}, "821+763=", "594\n", "495"),
+    ("subtract", "reverse_all", "128 367", {}, "821-763=", "932-\n", "-239"),
+    ("add", "index_hints", "128 367", {}, "J1K2L8+J3K6L7=", "L5K9J4\n", "495"),
+    ("add", "index_hints", "7 999", {"hints": 4}, "d7+b9c9d9=", "d6c0b0a1\n", "1006"),
     ("add", "hosted_plain", "677 898", {}, "6 7 7 + 8 9 8 =", " 1 5 7 5###", "1575"),
     ("add", "hosted_reverse", "749 785", {}, "7 4 9 + 7 8 5 =", " 4 3 5 1###", "1534"),
     ("subtract", "hosted_plain", "204 501", {}, "2 0 4 - 5 0 1 =", " - 2 9 7###", "-297"),
@@ -196,7 +202,8 @@ def test_other_bases_read_back(op, name, base):
 @pytest.mark.parametrize("digits", [20, 100, 500])
 def test_formats_have_no_longest_operand(digits):
     for op, name in [pair for pair in PAIRS if pair[0] in ("add", "subtract", "multiply")]:
-        format = make_format(FormatConfig(name=name, width=500) if name.endswith("_padded") else name)
+        wide = {"width": 500} if name.endswith("_padded") else {"hints": 501} if name == "index_hints" else {}
+        format = make_format(FormatConfig(name=name, **wide))
         kind = operation(op)
         for operands in kind.domain(digits).operands(Stream("long", digits).below(10 ** (2 * digits), 3)):
             example = format.write(Problem(kind, operands))
@@ -441,3 +448,44 @@ def test_a_completion_up_to_its_end_mark_is_finished_and_no_shorter_one_is():
             assert format.finished(up_to_end)
             assert not format.finished(up_to_end[:-1])
             assert format.read(up_to_end) == example.answer
+
+
+# --- hints --------------------------------------------------------------------------------------------------------
+
+
+def test_hints_name_the_weight_of_every_digit():
+    """Whatever the numbers and the draw: the same letter for one weight, the next letter for the next lower."""
+    format = make_format(FormatConfig(name="index_hints", hints=40))
+    starts = set()
+    for draw, problem in enumerate(problems("add", count=400)):
+        prompt, completion, answer = format.write(problem, draw)
+        a, b = prompt.removesuffix("=").split("+")
+        s = completion.removesuffix("\n")
+        assert (a[1::2], b[1::2]) == problem.operands
+        assert s[1::2] == answer[::-1]
+        units = LETTERS.index(s[0])
+        starts.add(units)
+        for hinted in (a[::2], b[::2], s[::2][::-1]):
+            assert hinted == LETTERS[units - len(hinted) + 1 : units + 1]
+    assert len(starts) > 30
+    assert max(starts) < 40
+    other = format.write(problem, draw + 1)
+    assert other.answer == answer
+    assert other.prompt != prompt
+
+
+@pytest.mark.parametrize(
+    "completion",
+    ["b1a9", "b1 a9\n", "b1a\n", "1b9a\n", "a1b9\n", "b1b9\n", "c1a9\n", "b1-a9\n", "b1a9c\n", "\n", "_1\n"],
+)
+def test_digits_with_other_hints_are_no_answer(completion):
+    assert make_format("index_hints").read("b1a9\n") == "91"
+    assert make_format("index_hints").read(completion) is None
+
+
+def test_numbers_longer_than_there_are_hints_are_refused():
+    problem = operation("add").problem("9999", "1")
+    with pytest.raises(BadOperand, match=r"numbers of 5 digits need as many hints, not 4: raise data\.format\.hints"):
+        make_format(FormatConfig(name="index_hints", hints=4)).write(problem)
+    with pytest.raises(ValueError, match="hints exist for index_hints only, not for plain"):
+        FormatConfig(name="plain", hints=4)

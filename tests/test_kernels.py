@@ -362,6 +362,10 @@ def test_where_compiling_ahead_fails_kernels_are_compiled_as_they_are_met(monkey
     [
         (ModelConfig(), True),
         (ModelConfig(position="rotary"), False),
+        (ModelConfig(position="alibi"), False),
+        (ModelConfig(reach=1), False),
+        (ModelConfig(layers=2, loops=3), False),
+        (ModelConfig(ids="shifted", places=300), True),
         (ModelConfig(layers=2, heads=4, width=32), False),  # heads too narrow for the matrix units
         (ModelConfig(layers=1, heads=12, width=768, context=1024), True),
     ],

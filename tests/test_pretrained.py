@@ -378,7 +378,9 @@ def tokenizer(request, tmp_path):
 @pytest.mark.parametrize("operation", choices(names.OperationName))
 def test_every_format_reads_back_also_from_the_middle(tokenizer, operation):
     for format in (name for name, kind in FORMATS.items() if operation in kind.operations):
-        settings = {"operation": operation, "format": format, "num_examples": 20, "digits": 2}
+        # Of letters beyond ASCII, byte pairs have only bytes.
+        options = {"name": format, "hints": 52} if format == "index_hints" else format
+        settings = {"operation": operation, "format": options, "num_examples": 20, "digits": 2}
         for example in make_dataset(load(DataConfig, settings)).examples("train"):
             prompt, completion = tokenizer.encode(example.prompt), tokenizer.encode(example.completion)
             assert tokenizer.decode(prompt) == example.prompt

@@ -634,3 +634,45 @@ def test_large_ids_lie_on_the_device_as_a_kind_every_device_can_pick_from():
     expected = windows.batch(3)
     assert (inputs.numpy() == expected[0]).all()
     assert (targets.numpy() == expected[1]).all()
+
+
+# --- averaged weights ---------------------------------------------------------------------------------------------
+
+
+def test_averaged_weights_are_the_running_mean_of_those_of_every_step(tmp_path):
+    steady = {"train__final_lr": 1.0, "train__warmup_steps": 0, "train__eval_every": 100, "evaluations": []}
+    by_step = [weights(train(tiny(train__steps=n, **steady), tmp_path, device="cpu")) for n in range(13)]
+    mean = {name: array.astype(np.float64) for name, array in by_step[0].items()}
+    for step in range(12):
+        decay = min(0.5, (step + 1) / (step + 10))
+        mean = {name: decay * mean[name] + (1 - decay) * by_step[step + 1][name] for name in mean}
+    averaged = weights(train(tiny(train__steps=12, train__average=0.5, **steady), tmp_path, device="cpu"))
+    for name, array in averaged.items():
+        np.testing.assert_allclose(array, mean[name], atol=1e-6)
+        assert not np.array_equal(array, by_step[12][name])
+
+
+def test_the_mean_is_what_is_asked_and_training_goes_on_from_the_weights(finished, tmp_path, monkeypatch):
+    """Losses are those of a run without it; what is asked along the way is not."""
+    asked = []
+
+    def remember(self, *_):
+        asked.append(self._complete.model.blocks[0].up.weight.detach().clone())
+        return {"accuracy": 0.0}
+
+    monkeypatch.setattr(Exam, "ask_briefly", remember)
+    run = train(tiny(train__average=0.9), tmp_path, device="cpu")
+    assert [row["loss"] for row in run.metrics()] == [row["loss"] for row in finished.metrics()]
+    kept = weights(run)["blocks.0.up.weight"]
+    assert np.array_equal(asked[-1].numpy(), kept)
+    assert not np.array_equal(kept, weights(finished)["blocks.0.up.weight"])
+
+
+def test_a_resumed_run_goes_on_with_its_mean(tmp_path):
+    config = tiny(train__average=0.9)
+    whole = train(config, tmp_path / "whole", device="cpu")
+    for moment in (7, 16):
+        steps = iter(range(moment))
+        with pytest.raises(Interrupted):
+            train(config, tmp_path / "parts", device="cpu", stop=lambda steps=steps: next(steps, None) is None)
+    assert same(weights(train(config, tmp_path / "parts", device="cpu")), weights(whole))

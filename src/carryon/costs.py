@@ -121,7 +121,9 @@ def work_of(config: Mapping[str, Any]) -> Work:
         source = CATALOGUE.get(str(model["pretrained"]))
         parameters = source.parameters if source else 0
     else:
-        kind = f"{model['layers']}x{model['width']}x{window}"
+        kind = f"{model['layers'] * model['loops']}x{model['width']}x{window}"
+        if model["reach"] is not None or model["position"] in ("alibi", "t5", "fire"):
+            kind += " biased"  # no kernel of ours
         parameters = 12 * model["layers"] * model["width"] ** 2
     step = float(train["batch_size"] * window)
     return Work(kind, train["steps"] * step, step, float(parameters))

@@ -84,6 +84,9 @@ class LanguageModel(nn.Module, ABC):
         scores_BTV: Tensor = self(tokens_BT)[:, place:]
         return scores_BTV
 
+    def check(self, tokens_BT: Tensor, more: int = 0) -> None:
+        """Refuse rows whose tokens, or so many behind a row's, it cannot tell the places of."""
+
     @abstractmethod
     def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> Any:
         """An empty cache for rows of up to `length` tokens; its `keep(rows)` drops all rows but these."""
@@ -104,10 +107,10 @@ class LanguageModel(nn.Module, ABC):
 
 
 class Cache:
-    """Keys and values of what a batch of rows has read so far, one pair of tensors per layer."""
+    """Keys and values of what a batch of rows has read so far, one pair of tensors per layer that is gone through."""
 
     def __init__(self, config: ModelConfig, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> None:
-        shape = (config.layers, batch, config.heads, length, config.width // config.heads)
+        shape = (config.passes, batch, config.heads, length, config.width // config.heads)
         self.keys = torch.zeros(shape, device=device, dtype=dtype)
         self.values = torch.zeros(shape, device=device, dtype=dtype)
 
@@ -224,22 +227,26 @@ class Block(nn.Module):
 class Decoder(LanguageModel):
     can_be_recorded = can_be_shared = True
 
-    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+    def __init__(self, config: ModelConfig, vocab_size: int, tokens: Sequence[str] = ()) -> None:
+        """`tokens`: their texts, which some ids go by."""
         super().__init__()
         self.config, self.vocab_size = config, vocab_size
-        self.context, self.numbers_per_token = config.context, 2 * config.layers * config.width
+        self.context, self.numbers_per_token = config.context, 2 * config.passes * config.width
         # Four widths inside the block before and after its bend, three to attend, the rest in float32.
         self.working_numbers_per_token = 16 * config.width
         self.embedding = nn.Embedding(vocab_size, config.width)
-        self.position = POSITIONS[config.position](config)
+        self.position = POSITIONS[config.position](config, tokens)
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList(Block(config, self.position) for _ in range(config.layers))
+        blocks = [Block(config, self.position) for _ in range(config.layers)]
+        self.blocks = nn.ModuleList(blocks)
+        self.passes = tuple(blocks) * config.loops
+        """The blocks in the order in which a token goes through them; in a tuple, so that each is registered once."""
         self.norm = nn.LayerNorm(config.width, bias=False)
         self.apply(_initialize)
         for name, weight in self.named_parameters():
             if name.endswith(("attention.out.weight", "down.weight")):
                 # Each block adds to the stream twice: this keeps its variance at the start.
-                nn.init.normal_(weight, std=0.02 / math.sqrt(2 * config.layers))
+                nn.init.normal_(weight, std=0.02 / math.sqrt(2 * config.passes))
 
     @property
     def num_parameters(self) -> int:
@@ -248,10 +255,10 @@ class Decoder(LanguageModel):
 
     def forward(self, tokens_BT: Tensor) -> Tensor:
         """The scores of every next token."""
-        ids_BT, x_BTD, bias = self._enter(tokens_BT)
-        run = self.run_block if self.training else run_block
-        for block in self.blocks:
-            x_BTD = run(Block.forward, block, x_BTD, ids_BT, bias)
+        ids_BT, first_BTD, bias = self._enter(tokens_BT)
+        run, x_BTD = self.run_block if self.training else run_block, first_BTD
+        for nth, block in enumerate(self.passes):
+            x_BTD = run(Block.forward, block, self._injected(nth, x_BTD, first_BTD), ids_BT, bias)
         return self.scores(x_BTD)
 
     def scores_from(self, place: int, tokens_BT: Tensor, alike: int = 0) -> Tensor:
@@ -260,20 +267,23 @@ class Decoder(LanguageModel):
         once = min(place, alike)
         before: Sequence[Before | None]
         if read := self._read_once(once, tokens_BT, dtype):
-            shared, x_BTD, ids_BT, bias = read
+            shared, first_BTD, ids_BT, bias = read
             before = list(zip(shared.keys, shared.values, strict=True))
         elif kind == "cpu" and _is_much(place, tokens_BT) and self.run_block is run_block:  # compiled, all is one code
-            once, before = 0, [None] * len(self.blocks)
-            ids_BT, x_BTD, own_bias = self._enter(tokens_BT)
-            bias = causal_bias(x_BTD.new_empty(T, T)) if own_bias is None else own_bias
+            once, before = 0, [None] * len(self.passes)
+            ids_BT, first_BTD, own_bias = self._enter(tokens_BT)
+            bias = causal_bias(first_BTD.new_empty(T, T)) if own_bias is None else own_bias
         else:
             return super().scores_from(place, tokens_BT)
-        for layer, block in enumerate(self.blocks):
-            assert isinstance(block, Block)
+        x_BTD = first_BTD
+        for nth, block in enumerate(self.passes):
             # Of the last block nothing is wanted but what will be given scores.
-            skip = place - once if layer == len(self.blocks) - 1 else 0
-            x_BTD = block.after(before[layer], x_BTD, ids_BT, bias, skip)
+            skip = place - once if nth == len(self.passes) - 1 else 0
+            x_BTD = block.after(before[nth], self._injected(nth, x_BTD, first_BTD), ids_BT, bias, skip)
         return self.scores(x_BTD)
+
+    def check(self, tokens_BT: Tensor, more: int = 0) -> None:
+        self.position.ids.check(tokens_BT, more)
 
     def new_cache(self, batch: int, length: int, device: torch.device, dtype: torch.dtype) -> Cache:
         return Cache(self.config, batch, length, device, dtype)
@@ -284,12 +294,10 @@ class Decoder(LanguageModel):
         if read is None:
             place, x_BTD = 0, self.begin(tokens_BT, cache)
         else:
-            shared, x_BTD, ids_BT, mask = read
+            shared, first_BTD, ids_BT, mask = read
             cache.keys[:, :, :, :place], cache.values[:, :, :, :place] = shared.keys, shared.values
             at_BT = torch.arange(place, tokens_BT.shape[1], device=tokens_BT.device).expand(ids_BT.shape)
-            for layer, block in enumerate(self.blocks):
-                assert isinstance(block, Block)
-                x_BTD = block.cached(x_BTD, ids_BT, cache.keys[layer], cache.values[layer], at_BT, mask)
+            x_BTD = self._through(first_BTD, ids_BT, cache, at_BT, mask)
         return self.scores(x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), lengths_B - 1 - place])
 
     def next_scores(self, tokens_BS: Tensor, at_B: Tensor, cache: Cache) -> Tensor:
@@ -300,12 +308,9 @@ class Decoder(LanguageModel):
 
         Rows may be padded on the right: nothing looks ahead, and what is written behind a row's end is overwritten.
         """
-        ids_BT, x_BTD, bias = self._enter(tokens_BT)
+        ids_BT, first_BTD, bias = self._enter(tokens_BT)
         at_BT = torch.arange(tokens_BT.shape[1], device=tokens_BT.device).expand(tokens_BT.shape)
-        for layer, block in enumerate(self.blocks):
-            assert isinstance(block, Block)
-            x_BTD = block.cached(x_BTD, ids_BT, cache.keys[layer], cache.values[layer], at_BT, bias)
-        return x_BTD
+        return self._through(first_BTD, ids_BT, cache, at_BT, bias)
 
     def go_on(self, tokens_BS: Tensor, at_B: Tensor, cache: Cache) -> Tensor:
         """Read the token at place `at_B` of each row, everything before which is in the cache; its output, unscored.
@@ -321,10 +326,20 @@ class Decoder(LanguageModel):
         mask = mask[:, None, None]
         if (bias := self.position.bias(ids_B1, ids_BS)) is not None:
             mask = mask + bias
-        for layer, block in enumerate(self.blocks):
-            assert isinstance(block, Block)
-            x_B1D = block.cached(x_B1D, ids_B1, cache.keys[layer], cache.values[layer], at_B1, mask)
-        return x_B1D[:, 0]
+        return self._through(x_B1D, ids_B1, cache, at_B1, mask)[:, 0]
+
+    def _through(self, first_BTD: Tensor, ids_BT: Tensor, cache: Cache, at_BT: Tensor, mask: Tensor | None) -> Tensor:
+        """All blocks over a cache, into which these tokens are written at their places."""
+        x_BTD = first_BTD
+        for nth, block in enumerate(self.passes):
+            x_BTD = self._injected(nth, x_BTD, first_BTD)
+            x_BTD = block.cached(x_BTD, ids_BT, cache.keys[nth], cache.values[nth], at_BT, mask)
+        return x_BTD
+
+    def _injected(self, nth: int, x_BTD: Tensor, first_BTD: Tensor) -> Tensor:
+        """What a block reads: where another loop begins, the embedding once more."""
+        begins_again = nth > 0 and nth % self.config.layers == 0
+        return x_BTD + first_BTD if self.config.inject and begins_again else x_BTD
 
     def _read_once(
         self, place: int, tokens_BT: Tensor, dtype: torch.dtype
@@ -353,10 +368,10 @@ class Decoder(LanguageModel):
     @torch.no_grad()
     def trace(self, tokens_BT: Tensor) -> tuple[Tensor, Trace]:
         """The scores, and every activation by name: "embedding", "block0.attention.weights", … "logits"."""
-        ids_BT, x_BTD, bias = self._enter(tokens_BT)
-        trace: Trace = {"embedding": x_BTD}
-        for layer, block in enumerate(self.blocks):
-            assert isinstance(block, Block)
+        ids_BT, first_BTD, bias = self._enter(tokens_BT)
+        x_BTD, trace = first_BTD, {"embedding": first_BTD}
+        for layer, block in enumerate(self.passes):
+            x_BTD = self._injected(layer, x_BTD, first_BTD)
             out, weights = block.attention.traced(block.attention_norm(x_BTD), ids_BT, bias)
             x_BTD = x_BTD + out
             mlp = block.mlp(x_BTD)

@@ -1,33 +1,194 @@
 """How a model knows where a token stands.
 
-A method computes ids from the tokens and uses them in any of three places:
+Every token is given an id, and a method uses the ids of two places in any of three ways:
 
     embed    added to the token embedding
     rotate   applied to queries and keys
     bias     added to the attention scores
 
-A new method is a class here, its line in POSITIONS and its name in config.
+Which id a token has is a choice of its own: its place in the row, or the place of a digit in its number, so that digits
+that are added have the same. Any of IDS goes with any of POSITIONS:
+
+    position coupling   learned vectors, `coupling` ids
+    Abacus              learned vectors, `abacus` ids
+
+and with `reach`, tokens only see those whose ids are near. A new way is a class here, its line in a table below and its
+name in config.
 Shapes: B batch, T tokens, S tokens attended to, H heads, K width of one head, D width.
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from .config import ModelConfig
+from .errors import BadConfig, Unsupported
+
+# --- which id a token has -------------------------------------------------------------------------------------------
+
+
+class Ids(nn.Module):
+    """Its place in the row, from 0 on."""
+
+    def __init__(self, config: ModelConfig, tokens: Sequence[str]) -> None:
+        """`tokens`: the text of each token there is."""
+        super().__init__()
+        self.room = config.room
+
+    def of(self, tokens_BT: Tensor) -> Tensor:
+        return torch.arange(tokens_BT.shape[1], device=tokens_BT.device).expand(tokens_BT.shape)
+
+    def drawn(self, ids_BT: Tensor) -> Tensor:
+        """What training makes of them."""
+        return ids_BT
+
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        ids_BT = self.of(tokens_BT)
+        return self.drawn(ids_BT) if self.training else ids_BT
+
+    def check(self, tokens_BT: Tensor, more: int) -> None:
+        """Refuse tokens, or so many digits behind them, that there are no ids for."""
+
+
+class Shifted(Ids):
+    """Its place in the row; in training each row begins anywhere, so that all ids are met.
+
+    of 256 ids, 9 tokens may be   0 1 2 3 4 5 6 7 8   or   147 148 149 150 151 152 153 154 155
+    """
+
+    def drawn(self, ids_BT: Tensor) -> Tensor:
+        B, T = ids_BT.shape
+        return ids_BT + _below(torch.full((B, 1), self.room - T + 1, device=ids_BT.device))
+
+
+class Scattered(Ids):
+    """Ids that grow by more than one from token to token, drawn anew for every batch (Ruoss et al., 2023).
+
+    of 2,048 ids, 5 tokens may be   31 402 877 1203 1990
+    """
+
+    fixed_T: Tensor
+
+    def __init__(self, config: ModelConfig, tokens: Sequence[str]) -> None:
+        super().__init__(config, tokens)
+        # Those of evaluation: some, the same every time, so that a token's id does not depend on what follows.
+        order = torch.randperm(self.room, generator=torch.Generator().manual_seed(0))
+        self.register_buffer("fixed_T", order[: config.context].sort().values, persistent=False)
+
+    def of(self, tokens_BT: Tensor) -> Tensor:
+        return self.fixed_T[: tokens_BT.shape[1]].expand(tokens_BT.shape)
+
+    def drawn(self, ids_BT: Tensor) -> Tensor:
+        order = torch.rand(self.room, device=ids_BT.device).argsort()
+        return order[: ids_BT.shape[1]].sort().values.expand(ids_BT.shape)
+
+
+class OfDigits(Ids):
+    """What ids of digits have in common: 0 for what stands in no number."""
+
+    is_digit_V: Tensor
+
+    def __init__(self, config: ModelConfig, tokens: Sequence[str]) -> None:
+        super().__init__(config, tokens)
+        if not len(tokens):
+            raise Unsupported(f"{config.ids} ids go by what tokens say: give their texts")
+        self._mark("is_digit_V", tokens, "0123456789")
+
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        """A number that is longer than all that was asked for, because a model does not end it, shares the last id."""
+        return super().forward(tokens_BT).clamp(max=self.room - 1)
+
+    def check(self, tokens_BT: Tensor, more: int) -> None:
+        most = int(self.of(tokens_BT).max()) + more
+        if most >= self.room:
+            raise BadConfig(
+                f"numbers this long need {most + 1} ids, and the model has {self.room}: ask something shorter, or "
+                f"train with model.places={most + 1}"
+            )
+
+    def _mark(self, name: str, tokens: Sequence[str], texts: Sequence[str]) -> None:
+        self.register_buffer(name, torch.tensor([text != "" and text in texts for text in tokens]), persistent=False)
+
+
+class Abacus(OfDigits):
+    """Which digit of its number it is, counted from where the number begins (McLeish et al., 2024).
+
+        3 2 1 + 4 5 = 7 7 1
+        1 2 3 0 1 2 0 1 2 3
+
+    Numbers have to be written lowest digit first. In training all of a batch begin anywhere.
+    """
+
+    def of(self, tokens_BT: Tensor) -> Tensor:
+        digit_BT = self.is_digit_V[tokens_BT]
+        places_BT = super().of(tokens_BT) + 1
+        # The place of the last token before it that is no digit.
+        before_BT = torch.where(digit_BT, 0, places_BT).cummax(dim=1).values
+        return torch.where(digit_BT, places_BT - before_BT, 0)
+
+    def drawn(self, ids_BT: Tensor) -> Tensor:
+        return torch.where(ids_BT > 0, ids_BT + _below(self.room - ids_BT.max()), 0)
+
+
+class Coupling(OfDigits):
+    """Digits of one weight have one id, in both operands and in the answer (Cho et al., 2024).
+
+        4 9 1 + 6 0 0 = 1 9 0 1
+        4 3 2 1 4 3 2 1 2 3 4 5
+
+    Operands highest digit first and padded to one length, the answer lowest first. In training each row begins
+    anywhere. An operand's ids depend on what follows, up to its end: a model must not be asked to write operands.
+    """
+
+    is_sign_V: Tensor
+    is_equals_V: Tensor
+
+    def __init__(self, config: ModelConfig, tokens: Sequence[str]) -> None:
+        super().__init__(config, tokens)
+        self._mark("is_sign_V", tokens, "+-=")
+        self._mark("is_equals_V", tokens, "=")
+
+    def of(self, tokens_BT: Tensor) -> Tensor:
+        digit_BT, T = self.is_digit_V[tokens_BT], tokens_BT.shape[1]
+        places_BT = super().of(tokens_BT)
+        # How far the next token is that is no digit, and how far the last.
+        after_BT = torch.where(digit_BT, T, places_BT).flip(1).cummin(dim=1).values.flip(1)
+        before_BT = torch.where(digit_BT, -1, places_BT).cummax(dim=1).values
+        answered_BT = self.is_equals_V[tokens_BT].cumsum(dim=1) > 0
+        weights_BT = torch.where(answered_BT, places_BT - before_BT, after_BT - places_BT)
+        return torch.where(digit_BT, 1 + weights_BT, self.is_sign_V[tokens_BT].long())
+
+    def drawn(self, ids_BT: Tensor) -> Tensor:
+        start_B1 = _below(self.room - ids_BT.max(dim=1, keepdim=True).values)
+        return torch.where(ids_BT > 0, ids_BT + start_B1, 0)
+
+
+def _below(ends: Tensor) -> Tensor:
+    """A whole number from 0 on below each."""
+    return (torch.rand(ends.shape, device=ends.device) * ends).long()
+
+
+IDS: dict[str, type[Ids]] = {
+    "places": Ids,
+    "shifted": Shifted,
+    "scattered": Scattered,
+    "abacus": Abacus,
+    "coupling": Coupling,
+}
+
+
+# --- what is made of ids --------------------------------------------------------------------------------------------
 
 
 class Position(nn.Module):
-    """Counts tokens from 0, and does nothing else."""
+    """Gives tokens their ids, and does nothing else."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, tokens: Sequence[str] = ()) -> None:
         super().__init__()
         self.config = config
-
-    def ids(self, tokens_BT: Tensor) -> Tensor:
-        """The id of every token of a row, from its first token on."""
-        return torch.arange(tokens_BT.shape[1], device=tokens_BT.device).expand(tokens_BT.shape)
+        self.ids = IDS[config.ids](config, tokens)
 
     def embed(self, ids_BT: Tensor) -> Tensor | None:
         return None
@@ -35,8 +196,23 @@ class Position(nn.Module):
     def rotate(self, x_BHTK: Tensor, ids_BT: Tensor) -> Tensor:
         return x_BHTK
 
-    def bias(self, ids_BT: Tensor, ids_BS: Tensor) -> Tensor | None:
+    def compare(self, ids_BT1: Tensor, ids_B1S: Tensor) -> Tensor | None:
+        """What is added to a score for the ids of the two it is about."""
         return None
+
+    @property
+    def acts_on_scores(self) -> bool:
+        return type(self).compare is not Position.compare or self.config.reach is not None
+
+    def bias(self, ids_BT: Tensor, ids_BS: Tensor) -> Tensor | None:
+        ids_BT1, ids_B1S = ids_BT[:, :, None], ids_BS[:, None, :]
+        bias = self.compare(ids_BT1, ids_B1S)
+        if self.config.reach is None:
+            return bias
+        # What has no id, such as a mark that begins a row, is seen by all.
+        far_BTS = ((ids_BT1 - ids_B1S).abs() > self.config.reach) & (ids_B1S > 0)
+        hidden = torch.zeros(far_BTS.shape, device=ids_BT.device).masked_fill(far_BTS, float("-inf"))[:, None]
+        return hidden if bias is None else bias + hidden
 
 
 class NoPosition(Position):
@@ -44,11 +220,11 @@ class NoPosition(Position):
 
 
 class Learned(Position):
-    """A vector for each place, learned: the paper's and GPT-2's way."""
+    """A vector for each id, learned: the paper's and GPT-2's way."""
 
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        self.table = nn.Embedding(config.context, config.width)
+    def __init__(self, config: ModelConfig, tokens: Sequence[str] = ()) -> None:
+        super().__init__(config, tokens)
+        self.table = nn.Embedding(config.room, config.width)
 
     def embed(self, ids_BT: Tensor) -> Tensor:
         embedded: Tensor = self.table(ids_BT)
@@ -56,15 +232,15 @@ class Learned(Position):
 
 
 class Sinusoidal(Position):
-    """Sines and cosines of each place, as in the first transformer."""
+    """Sines and cosines of each id, as in the first transformer."""
 
     table_TD: Tensor
 
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
-        places_T1 = torch.arange(config.context).unsqueeze(1)
+    def __init__(self, config: ModelConfig, tokens: Sequence[str] = ()) -> None:
+        super().__init__(config, tokens)
+        places_T1 = torch.arange(config.room).unsqueeze(1)
         rates = torch.exp(torch.arange(0, config.width, 2) * (-math.log(10_000.0) / config.width))
-        table_TD = torch.zeros(config.context, config.width)
+        table_TD = torch.zeros(config.room, config.width)
         table_TD[:, 0::2] = torch.sin(places_T1 * rates)
         table_TD[:, 1::2] = torch.cos(places_T1 * rates)[:, : config.width // 2]
         # Token embeddings start at a standard deviation of 0.02; sines fifty times as large would drown them.
@@ -75,16 +251,16 @@ class Sinusoidal(Position):
 
 
 class Rotary(Position):
-    """Queries and keys turned by an angle that grows with their place, so that scores see distances."""
+    """Queries and keys turned by an angle that grows with their id, so that scores see distances."""
 
     cos_TK: Tensor
     sin_TK: Tensor
 
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__(config)
+    def __init__(self, config: ModelConfig, tokens: Sequence[str] = ()) -> None:
+        super().__init__(config, tokens)
         half = config.width // config.heads // 2
         rates = 10_000.0 ** (-torch.arange(half) / half)
-        angles_TK = torch.arange(config.context).unsqueeze(1) * torch.cat([rates, rates])
+        angles_TK = torch.arange(config.room).unsqueeze(1) * torch.cat([rates, rates])
         self.register_buffer("cos_TK", angles_TK.cos(), persistent=False)
         self.register_buffer("sin_TK", angles_TK.sin(), persistent=False)
 
@@ -95,9 +271,82 @@ class Rotary(Position):
         return x_BHTK * cos + turned_BHTK * sin
 
 
+class Alibi(Position):
+    """Scores fall with the distance, in each head at a rate of its own (Press et al., 2021).
+
+    of 8 heads, at distances 0 1 2 3 …   the first   0 -1/2 -1 -3/2 …   the last   0 -1/256 -1/128 -3/256 …
+    """
+
+    rates_H11: Tensor
+
+    def __init__(self, config: ModelConfig, tokens: Sequence[str] = ()) -> None:
+        super().__init__(config, tokens)
+        nth_H = torch.arange(1, config.heads + 1)
+        self.register_buffer("rates_H11", (2.0 ** (-8 * nth_H / config.heads))[:, None, None], persistent=False)
+
+    def compare(self, ids_BT1: Tensor, ids_B1S: Tensor) -> Tensor:
+        return -self.rates_H11 * (ids_BT1 - ids_B1S).abs()[:, None]
+
+
+class T5(Position):
+    """A number for each head and distance, learned; beyond 16 distances share one, ever more of them, and from 128 on
+    all do (Raffel et al., 2019).
+
+        distance   0 1 2 … 15 16 17 18 19 20 21 22 23 24 … 127 128 129 …
+        its row    0 1 2 … 15 16 16 16 17 17 18 18 18 19 …  31  31  31 …
+
+    Ids may also lie ahead, as coupled ones do: those have 32 rows of their own.
+    """
+
+    _ROWS = 32
+    _FARTHEST = 128
+
+    def __init__(self, config: ModelConfig, tokens: Sequence[str] = ()) -> None:
+        super().__init__(config, tokens)
+        self.table = nn.Embedding(2 * self._ROWS, config.heads)
+
+    def rows(self, distances: Tensor) -> Tensor:
+        """How far back; below zero: ahead."""
+        exact, far = self._ROWS // 2, distances.abs()
+        logs = (far.clamp(min=1) / exact).log() / math.log(self._FARTHEST / exact) * (self._ROWS - exact)
+        rows = torch.where(far < exact, far, (exact + logs.long()).clamp(max=self._ROWS - 1))
+        return torch.where(distances < 0, rows + self._ROWS, rows)
+
+    def compare(self, ids_BT1: Tensor, ids_B1S: Tensor) -> Tensor:
+        numbers_BTSH: Tensor = self.table(self.rows(ids_BT1 - ids_B1S))
+        return numbers_BTSH.permute(0, 3, 1, 2)
+
+
+class Fire(Position):
+    """A small network of the distance as a part of how far the query stands, on a logarithmic scale (Li et al., 2023).
+
+    distance d of a query at i:   log(c d + 1) / log(c max(i, L) + 1), with c and L learned
+    """
+
+    def __init__(self, config: ModelConfig, tokens: Sequence[str] = ()) -> None:
+        super().__init__(config, tokens)
+        self.network = nn.Sequential(nn.Linear(1, 32), nn.ReLU(), nn.Linear(32, config.heads))
+        self.scale = nn.Parameter(torch.tensor(0.1))
+        self.part = nn.Parameter(torch.tensor(1.0))
+        self.least = 512.0
+
+    def parts(self, ids_BT1: Tensor, ids_B1S: Tensor) -> Tensor:
+        scale = self.scale.abs()
+        length_BT1 = torch.maximum(ids_BT1.float(), (self.part * self.least).abs())
+        distances_BTS = (ids_BT1 - ids_B1S).abs().float()
+        return (scale * distances_BTS + 1).log() / (scale * length_BT1 + 1).log()
+
+    def compare(self, ids_BT1: Tensor, ids_B1S: Tensor) -> Tensor:
+        numbers_BTSH: Tensor = self.network(self.parts(ids_BT1, ids_B1S)[..., None])
+        return numbers_BTSH.permute(0, 3, 1, 2)
+
+
 POSITIONS: dict[str, type[Position]] = {
     "learned": Learned,
     "sinusoidal": Sinusoidal,
     "none": NoPosition,
     "rotary": Rotary,
+    "alibi": Alibi,
+    "t5": T5,
+    "fire": Fire,
 }

@@ -47,6 +47,11 @@ class Tokenizer(ABC):
     @abstractmethod
     def decode(self, ids: Ids) -> str: ...
 
+    @property
+    def tokens(self) -> Sequence[str]:
+        """The text of every token, where each has one of its own."""
+        return ()
+
     def encode_each(self, texts: Sequence[str]) -> list[Ids]:
         """Many texts, each alone."""
         return [self.encode(text) for text in texts]
@@ -84,6 +89,10 @@ class Characters(Tokenizer):
     @property
     def vocab_size(self) -> int:
         return len(self.vocabulary)
+
+    @property
+    def tokens(self) -> Sequence[str]:
+        return self.vocabulary
 
     def encode(self, text: str) -> Ids:
         if self._narrow:

@@ -43,6 +43,7 @@ def make(
     stop: Annotated[str | None, typer.Option(help="Text that ends a completion, in place of its newline.")] = None,
     noise: Annotated[str, typer.Option(help="simplified_scratchpad: random A, C or both.")] = "none",
     width: Annotated[int | None, number("The padded formats: digits to pad to; --digits if left out.")] = None,
+    hints: Annotated[int | None, number("index_hints: how many there are; 102 if left out.")] = None,
     table: Annotated[int | None, number("revealed: operands are 0 to this minus 1.")] = None,
     exclude_numbers: Annotated[int, number("Hide this many numbers from training.")] = 0,
     exclude_choice: Annotated[str, typer.Option(help="Which numbers: random or rarest.")] = "random",
@@ -69,6 +70,8 @@ def make(
     if width is not None or format.endswith("_padded"):
         longest = digits if table is None else len(to_text(max(table, 1) - 1, base if 2 <= base <= 10 else 10))
         format_options["width"] = longest if width is None else width
+    if hints is not None:
+        format_options["hints"] = hints
     config = load(
         DataConfig,
         {

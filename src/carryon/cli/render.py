@@ -22,8 +22,8 @@ def render(
 ) -> None:
     """Write problems in their formats.
 
-    Reads {"operation", "format", "operands"} a line, with "base" and "options" (spaces, stop, noise, width, seed,
-    draw) where wanted, and adds "prompt", "completion" and "answer". Prints nothing if a line cannot be used.
+    Reads {"operation", "format", "operands"} a line, with "base" and "options" (spaces, stop, noise, width, hints,
+    seed, draw) where wanted, and adds "prompt", "completion" and "answer". Prints nothing if a line cannot be used.
 
     Example: echo '{"operation":"add","format":"reverse","operands":["128","367"]}' | carryon render
     """

@@ -11,8 +11,10 @@ from .models import AnyModel, LoraConfig, ModelConfig, PretrainedConfig
 from .names import (
     MAX_DIGITS,
     MAX_EXAMPLES,
+    MAX_HINTS,
     FormatName,
     FormName,
+    IdsName,
     Noise,
     OperationName,
     PositionName,
@@ -34,6 +36,7 @@ from .runs import (
 __all__ = [
     "MAX_DIGITS",
     "MAX_EXAMPLES",
+    "MAX_HINTS",
     "SCHEMA",
     "AnyModel",
     "AnyRun",
@@ -46,6 +49,7 @@ __all__ = [
     "FormName",
     "FormatConfig",
     "FormatName",
+    "IdsName",
     "LoraConfig",
     "ModelConfig",
     "Noise",

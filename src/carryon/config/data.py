@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from .base import Config
-from .names import MAX_DIGITS, MAX_EXAMPLES, FormatName, Noise, OperationName, SamplerName
+from .names import MAX_DIGITS, MAX_EXAMPLES, MAX_HINTS, FormatName, Noise, OperationName, SamplerName
 
 
 class FormatConfig(Config):
@@ -18,6 +18,8 @@ class FormatConfig(Config):
     """simplified_scratchpad: make the digit sums (A), the carries (C) or both random; the final answer stays right."""
     width: int = Field(default=3, ge=0, le=MAX_DIGITS)
     """The padded formats: digits that operands are padded to, answers to one more; 0: as wide as the longer operand."""
+    hints: int = Field(default=102, ge=2, le=MAX_HINTS)
+    """index_hints: how many different hints there are, and so the longest number that can be written."""
 
     @model_validator(mode="after")
     def _options_belong_to_the_format(self) -> Self:
@@ -25,6 +27,8 @@ class FormatConfig(Config):
             raise ValueError(f"noise exists for simplified_scratchpad only, not for {self.name}")
         if self.width != 3 and not self.name.endswith("_padded"):
             raise ValueError(f"width exists for plain_padded and reverse_padded only, not for {self.name}")
+        if self.hints != 102 and self.name != "index_hints":
+            raise ValueError(f"hints exist for index_hints only, not for {self.name}")
         if self.name.startswith("hosted_") and (self.spaces or self.stop is not None):
             raise ValueError(f"{self.name} has its own spaces and stop mark: leave both options out")
         if self.stop is not None and any(mark in "0123456789-. " for mark in self.stop):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from .base import Config
-from .names import PositionName
+from .names import IdsName, PositionName
 
 
 class ModelConfig(Config):
@@ -18,7 +18,36 @@ class ModelConfig(Config):
     context: int = Field(default=256, ge=2, le=100_000)
     """Most tokens the model can look at."""
     dropout: float = Field(default=0.2, ge=0, lt=1)
+    loops: int = Field(default=1, ge=1, le=200)
+    """How many times all layers are gone through."""
+    inject: bool = False
+    """Every time after the first, the embedding is added to what they read."""
     position: PositionName = "learned"
+    ids: IdsName = "places"
+    """Which number of a token `position` goes by: its place in the row, or that of a digit in its number."""
+    places: int | None = Field(default=None, ge=2, le=100_000)
+    """How many ids there are, where a token's is not its place in the row; None: as many as model.context."""
+    reach: int | None = Field(default=None, ge=0)
+    """Tokens see only those whose ids are no further away than this."""
+
+    @property
+    def room(self) -> int:
+        """How many ids there are."""
+        return self.places or self.context
+
+    @model_validator(mode="after")
+    def _ids_have_room(self) -> Self:
+        problems = []
+        if self.ids == "places" and self.places is not None:
+            problems.append("model.places goes with other ids than places: set model.context")
+        if self.ids in ("shifted", "scattered") and self.room <= self.context:
+            problems.append(
+                f"{self.ids} ids need more of them than a row has tokens: set model.places above model.context, "
+                f"{self.context}"
+            )
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
 
     @model_validator(mode="after")
     def _heads_share_the_width(self) -> Self:
@@ -28,13 +57,27 @@ class ModelConfig(Config):
             raise ValueError(f"{self.position} positions need an even width per head, not {self.width // self.heads}")
         return self
 
-    @property
-    def label(self) -> str:
-        return f"{self.layers} x {self.width}"
+    @model_validator(mode="after")
+    def _injection_needs_loops(self) -> Self:
+        if self.inject and self.loops == 1:
+            raise ValueError(
+                "model.inject adds the embedding from the second loop on: set model.loops, or leave it out"
+            )
+        return self
 
     @property
-    def draws_dropout(self) -> bool:
-        return self.dropout > 0
+    def passes(self) -> int:
+        """How many layers a token goes through."""
+        return self.layers * self.loops
+
+    @property
+    def label(self) -> str:
+        return f"{self.layers} x {self.width}" + (f", {self.loops} loops" if self.loops > 1 else "")
+
+    @property
+    def draws(self) -> bool:
+        """Whether training draws anything: dropout, or where ids begin."""
+        return self.dropout > 0 or self.ids != "places"
 
 
 class LoraConfig(Config):
@@ -88,7 +131,7 @@ class PretrainedConfig(Config):
         return ", ".join(parts)
 
     @property
-    def draws_dropout(self) -> bool:
+    def draws(self) -> bool:
         return self.dropout > 0 or (self.lora is not None and self.lora.dropout > 0)
 
 

@@ -11,6 +11,8 @@ FormatName = Literal[
     "reverse",
     "reverse_unwrapped",
     "reverse_padded",
+    "reverse_all",
+    "index_hints",
     "simplified_scratchpad",
     "detailed_scratchpad",
     "detailed_scratchpad_v2",
@@ -32,12 +34,15 @@ SamplerName = Literal[
 ]
 TokenizerName = Literal["characters", "ascii", "gpt2", "own"]
 TextPromptName = Literal["short outside", "short inside", "long inside", "numbers outside", "long outside"]
-PositionName = Literal["learned", "sinusoidal", "none", "rotary"]
+PositionName = Literal["learned", "sinusoidal", "none", "rotary", "alibi", "t5", "fire"]
+IdsName = Literal["places", "shifted", "scattered", "abacus", "coupling"]
 FormName = Literal["txt", "jsonl", "parquet", "hf", "openai", "openai_prompt"]
 Noise = Literal["none", "A", "C", "both"]
 
 MAX_DIGITS = 2_000
 """Longest operand. Python converts at most 4,300 digits by default, and a product has twice its operands' digits."""
+MAX_HINTS = 2_001
+"""Letters in front of digits; a sum has a digit more than its operands."""
 MAX_EXAMPLES = 100_000_000
 """Largest data set: past this a file is the wrong shape, and endless sampling the right one."""
 

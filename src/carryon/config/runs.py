@@ -49,6 +49,8 @@ class TrainConfig(Config):
     beta2: float = Field(default=0.99, ge=0, lt=1)
     weight_decay: float = Field(default=0.1, ge=0)
     """On matrices only."""
+    average: float = Field(default=0.0, ge=0, lt=1)
+    """Decay of a running mean of the weights, which is what is asked and kept; 0: the weights themselves."""
     grad_clip: float = Field(default=1.0, ge=0)
     """0: no clipping."""
     precision: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
@@ -199,6 +201,29 @@ class RunConfig(Config):
     def _name_is_a_folder(self) -> Self:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}", self.name):
             raise ValueError(f"name {self.name!r} cannot name a folder: use letters, digits, '.', '_' and '-'")
+        return self
+
+    @model_validator(mode="after")
+    def _ids_of_digits_find_them(self) -> Self:
+        if not isinstance(self.model, ModelConfig) or self.model.ids not in ("abacus", "coupling"):
+            return self
+        problems = []
+        if self.tokenizer not in ("characters", "ascii"):
+            problems.append(f"{self.model.ids} ids need a token for each digit: set tokenizer=characters")
+        if self.model.ids == "coupling":
+            if self.train.loss != "answer":
+                problems.append(
+                    "coupled ids of a prompt depend on what follows in it: set train.packing=rows and train.loss=answer"
+                )
+            if other := next((part.format.name for part in self.parts if part.format.name != "reverse_padded"), None):
+                problems.append(
+                    "coupled ids need operands of one length, and the answer lowest digit first: set "
+                    f"data.format.name=reverse_padded, not {other}"
+                )
+            if any(q.prefix or q.examples or q.shown or q.text_prompts for q in (*self.evaluations, *self.watch)):
+                problems.append("coupled ids know one problem at a time: ask with nothing in front of it")
+        if problems:
+            raise ValueError("; ".join(problems))
         return self
 
     @model_validator(mode="after")

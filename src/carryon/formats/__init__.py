@@ -8,8 +8,9 @@ into the tests.
 from ..config import FormatConfig
 from ..errors import UnknownName
 from .base import Example, Format, Texts
+from .hints import IndexHints
 from .hosted import HostedDetailedScratchpad, HostedPlain, HostedReverse, HostedSimplifiedScratchpad
-from .plain import Plain, PlainPadded, PlainWrapped, Reverse, ReversePadded, ReverseUnwrapped
+from .plain import Plain, PlainPadded, PlainWrapped, Reverse, ReverseAll, ReversePadded, ReverseUnwrapped
 from .scratchpads import DetailedScratchpad, DetailedScratchpadV2, SimplifiedScratchpad
 
 FORMATS: dict[str, type[Format]] = {
@@ -21,6 +22,8 @@ FORMATS: dict[str, type[Format]] = {
         Reverse,
         ReverseUnwrapped,
         ReversePadded,
+        ReverseAll,
+        IndexHints,
         SimplifiedScratchpad,
         DetailedScratchpad,
         DetailedScratchpadV2,

@@ -1,5 +1,6 @@
 """Formats that write the answer and nothing else, on one line."""
 
+import re
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,12 +11,16 @@ from ..operations import Codes, Domain, IntegerOperation, Operation, Pairs, Prob
 from ..operations.digits import num_digits
 from .base import EVERY, INTEGER, Format, Texts, without_leading_zeros
 
+_DIGITS = re.compile("[0-9]+")
+
 
 class OneLine(Format):
     """A question and its answer. A million of them are written as arrays of digits, not one by one."""
 
     backwards: ClassVar[bool] = False
     """The answer's digits lowest first: a model that writes left to right meets each carry before it needs it."""
+    turned: ClassVar[bool] = False
+    """The operands' digits lowest first, too."""
     padded: ClassVar[bool] = False
     """Operands filled with zeros to `width` digits and answers to one more, so that every digit has its place."""
 
@@ -24,6 +29,9 @@ class OneLine(Format):
         return not self.padded or self.config.width > 0  # otherwise zeros may be more or fewer
 
     def ask(self, problem: Problem) -> str:
+        if self.turned:
+            operands = tuple(operand[::-1] for operand in problem.operands)
+            return f"{self.before}{problem.operation.question(operands)}{self.behind}"
         if not self.padded:
             return super().ask(problem)
         width = self.width_for(max(map(len, problem.operands)))
@@ -31,6 +39,8 @@ class OneLine(Format):
 
     def asked(self, prompt: str) -> str | None:
         question = super().asked(prompt)
+        if self.turned and question is not None:
+            return _DIGITS.sub(lambda number: number[0][::-1], question)
         return "+".join(map(without_leading_zeros, question.split("+"))) if self.padded and question else question
 
     def work(self, problem: Problem, draw: int) -> tuple[str, str]:
@@ -69,7 +79,7 @@ class OneLine(Format):
             longest = num_digits(np.maximum(*numbers), operation.base)
             fill += self.config.width or longest
             self.width_for(int(longest.max(initial=0)))
-        a, b = (_digits(number, operation.base, fill) for number in numbers)
+        a, b = (_digits(number, operation.base, fill)[:, :: -1 if self.turned else 1] for number in numbers)
         sign = np.where(answers[:, None] < 0, ord("-"), 0).astype(np.uint8)
         answer = np.hstack([sign, _digits(abs(answers), operation.base, fill + self.padded)])
         shown = answer[:, ::-1] if self.backwards else answer
@@ -145,6 +155,18 @@ class ReverseUnwrapped(OneLine):
     name = "reverse_unwrapped"
     operations = INTEGER
     backwards = True
+
+
+class ReverseAll(OneLine):
+    """All numbers lowest digit first, so that digits of one weight are equally far from where their numbers begin.
+
+    128+367=495   is written   "821+763="   "594\\n"
+    """
+
+    name = "reverse_all"
+    operations = INTEGER
+    backwards = True
+    turned = True
 
 
 class PlainPadded(OneLine):

@@ -43,11 +43,12 @@ class FusedLoss:
 
     @staticmethod
     def fits(model: Decoder, precision: torch.dtype) -> bool:
-        position, config = type(model.position), model.config
+        position, config = model.position, model.config
         return (
             precision in (torch.bfloat16, torch.float16)
-            and position.rotate is Position.rotate
-            and position.bias is Position.bias
+            and type(position).rotate is Position.rotate
+            and not position.acts_on_scores
+            and config.loops == 1
             and config.width // config.heads in HEAD_WIDTHS
             and config.width <= MOST_WIDTH
             and 3 * config.width * config.context < 2**31  # places within a row are 32-bit numbers

@@ -101,6 +101,7 @@ class Completer:
         def check(draft: Draft) -> None:
             rows, tokens_BS, counts_BS, place, alike = draft
             tokens_BS = tokens_BS.long()
+            self.model.check(tokens_BS)
             with torch.no_grad(), self._in_precision():  # which each thread has to say for itself
                 written_BS = self.model.scores_from(place, tokens_BS[:, :-1], alike).argmax(dim=-1)
             wrong_BS = (written_BS != tokens_BS[:, place + 1 :]) & counts_BS[:, place:]

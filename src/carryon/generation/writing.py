@@ -44,6 +44,7 @@ class Page:
         # One place more than there are: what rows write that have reached the context's end before others goes there.
         self._tokens_BS = torch.zeros(len(prompts), self._total + 1, dtype=torch.int64, device=self._device)
         self._tokens_BS[:, : self._longest] = torch.from_numpy(_padded(prompts)).to(self._device)
+        model.check(self._tokens_BS[:, : self._longest], more=1)
         self._lengths_B = torch.from_numpy(self._starts).to(self._device)
         self._cache = model.new_cache(len(prompts), self._total, self._device, precision)
         self._step = torch.zeros((), dtype=torch.int64, device=self._device)

@@ -289,6 +289,9 @@ ARCHITECTURES: dict[str, Architecture] = {a.name: a for a in (Gpt2Architecture()
 
 def architecture_for(sizes: ModelConfig) -> Architecture:
     """The architecture that computes exactly what a model of ours computes."""
+    if sizes.ids != "places" or sizes.reach is not None or sizes.loops > 1:
+        what = f"{sizes.ids} ids" if sizes.ids != "places" else "loops" if sizes.loops > 1 else "a limited reach"
+        raise Unsupported(f"a model with {what} cannot be exported: no architecture of transformers computes them")
     for architecture in ARCHITECTURES.values():
         if sizes.position in architecture.positions:
             return architecture

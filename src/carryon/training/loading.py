@@ -21,7 +21,7 @@ def build_model(config: RunConfig, tokenizer: Tokenizer, device: torch.device) -
     try:
         if isinstance(config.model, PretrainedConfig):
             return _pretrained(config, config.model, tokenizer).to(device)
-        return Decoder(config.model, tokenizer.vocab_size).to(device)
+        return Decoder(config.model, tokenizer.vocab_size, tokenizer.tokens).to(device)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -91,7 +91,7 @@ def load_model(run: Run, device: str | torch.device = "auto") -> tuple[LanguageM
     if isinstance(run.config.model, PretrainedConfig):
         model = build_model(run.config, tokenizer, picked)
     else:
-        model = Decoder(run.config.model, tokenizer.vocab_size).to(picked)
+        model = Decoder(run.config.model, tokenizer.vocab_size, tokenizer.tokens).to(picked)
     load_arrays(model, arrays, run.path.name)
     return model.eval(), tokenizer
 

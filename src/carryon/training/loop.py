@@ -113,6 +113,7 @@ def train(
             if team.is_first:
                 try:
                     stopping.from_now_on_at_once()
+                    stepper.finish()
                     finish(run, config, progress, parts, tokenizer, model, stepper, time.monotonic() - started, display)
                 except KeyboardInterrupt:
                     progress.save(run, model, stepper)

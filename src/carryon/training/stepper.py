@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from ..devices import describe_device, is_out_of_memory, pick_precision
 from ..errors import OutOfMemory, Unsupported
 from ..model import Decoder, LanguageModel, cross_entropy, run_block
 from ..rng import Label, Stream
+from .averaging import Average
 from .display import Display
 from .feeds import Feed
 from .loading import seed_torch
@@ -50,6 +52,7 @@ class Stepper:
         self.precision = pick_precision(config.train.precision, team.device)
         on_gpu = team.device.type == "cuda"
         self.optimizer = AdamW(model, config.train, team.device)
+        self._average = Average(model, config.train.average) if config.train.average else None
         self._scaler = torch.amp.GradScaler("cuda", enabled=self.precision == torch.float16 and on_gpu)
         fast = on_gpu if compile == "auto" else compile == "on"
         self._ways = self._find_ways(fast)
@@ -100,8 +103,10 @@ class Stepper:
         return value
 
     def _take(self, step: int, batch: tuple[Tensor, Tensor, Tensor | None]) -> None:
-        if self._config.model.draws_dropout:
+        if self._config.model.draws:
             self._way.reseed("dropout", self._config.seed, step, self._team.rank)
+        if self._average is not None:
+            self._average.begin(step)
         if self._graph is not None and self._static is not None:
             for buffer, value in zip(self._static, batch, strict=True):
                 if buffer is not None and value is not None:
@@ -153,6 +158,8 @@ class Stepper:
             torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._config.train.grad_clip)
         self._scaler.step(self.optimizer)  # type: ignore[arg-type]
         self._scaler.update()
+        if self._average is not None:
+            self._average.follow()
         self.optimizer.zero_grad()
         self._loss.copy_(total)
 
@@ -197,6 +204,15 @@ class Stepper:
             ways = [way for way in ways if not isinstance(way, _Compiled)]
         return ways
 
+    def as_asked(self) -> AbstractContextManager[None]:
+        """The model as it is asked: with the mean of its weights, if one is kept."""
+        return self._average.in_place() if self._average is not None else nullcontext()
+
+    def finish(self) -> None:
+        """The model stays as it is asked."""
+        if self._average is not None:
+            self._average.keep()
+
     # --- what resuming needs ----------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -204,6 +220,8 @@ class Stepper:
         for name, parameter in self._model.named_parameters():
             for key, value in self.optimizer.state.get(parameter, {}).items():
                 tensors[f"optimizer.{name}.{key}"] = torch.as_tensor(value)
+        if self._average is not None:
+            tensors |= {f"average.{name}": mean for name, mean in self._average.means.items()}
         return tensors, {"scaler": self._scaler.state_dict()}
 
     def load_state(self, arrays: Mapping[str, Any], state: Mapping[str, Any]) -> None:
@@ -213,6 +231,10 @@ class Stepper:
                     tensor = torch.from_numpy(np.array(value))
                     where = "cpu" if key == "step" and self._team.device.type == "cpu" else self._team.device
                     self.optimizer.state[parameter][key] = tensor.to(where)
+        if self._average is not None:
+            self._average.load(
+                {name: torch.from_numpy(np.array(arrays[f"average.{name}"])) for name in self._average.means}
+            )
         if state["scaler"]:
             self._scaler.load_state_dict(state["scaler"])
 
@@ -269,6 +291,7 @@ class _Fused:
         self._loss, self._is_compiled = loss, False
 
     def reseed(self, *labels: Label) -> None:
+        seed_torch(*labels)  # by which ids are drawn
         self._loss.reseed(int(Stream(*labels).words(1)[0]))
 
     def loss(self, inputs_BT: Tensor, targets_BT: Tensor, mask_BT: Tensor | None) -> Tensor:

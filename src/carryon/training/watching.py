@@ -47,11 +47,12 @@ class Watch:
         row: dict[str, Any] = {"step": progress.step, "seconds": 0.0}
         row["lr"] = lr_at(progress.step, self._config.train)
         row["loss"] = stepper.mean_loss()
-        if self._validation:  # of several data sets: the mean over them
-            accuracies = [main_number(exam.ask_briefly()) or 0.0 for exam in self._validation]
-            row["validation"] = sum(accuracies) / len(accuracies)
-        for name, exam in self._exams.items():
-            row[name] = main_number(exam.ask_briefly())
+        with stepper.as_asked():
+            if self._validation:  # of several data sets: the mean over them
+                accuracies = [main_number(exam.ask_briefly()) or 0.0 for exam in self._validation]
+                row["validation"] = sum(accuracies) / len(accuracies)
+            for name, exam in self._exams.items():
+                row[name] = main_number(exam.ask_briefly())
         row["seconds"] = round(progress.seconds, 3)  # when all that is known
         return row
 
