@@ -146,6 +146,18 @@ def test_any_ids_go_with_any_method_and_a_cache_changes_nothing(ids, position, r
             torch.testing.assert_close(scores, full[:, at])
 
 
+@pytest.mark.parametrize(("ids", "position", "reach"), COMBINED)
+def test_what_rows_have_in_common_is_read_once_and_changes_nothing(ids, position, reach):
+    """The ids of the zeros in front depend on the digits behind them."""
+    model = make(ids, position, reach=reach)
+    rows = tokens("0000007+1000009=", "0000007+2000005=", "0000009+3001005=")
+    lengths = torch.full((3,), 16)
+    cache, alone = Cache(model.config, 3, 20, rows.device, torch.float32), model(rows)[:, -1]
+    with torch.no_grad():
+        torch.testing.assert_close(model.first_scores(rows, lengths, cache), alone)
+        torch.testing.assert_close(model.scores_from(6, rows, alike=6)[:, -1], alone)
+
+
 @pytest.mark.parametrize("position", POSITIONS)
 def test_what_is_out_of_reach_changes_nothing(position):
     """One layer; the answer's third digit, whose id is 4, sees digits of ids 3 to 5."""

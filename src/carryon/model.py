@@ -303,12 +303,13 @@ class Decoder(LanguageModel):
     def next_scores(self, tokens_BS: Tensor, at_B: Tensor, cache: Cache) -> Tensor:
         return self.scores(self.go_on(tokens_BS, at_B, cache))
 
-    def begin(self, tokens_BT: Tensor, cache: Cache) -> Tensor:
+    def begin(self, tokens_BT: Tensor, cache: Cache, ids_BT: Tensor | None = None) -> Tensor:
         """Read the rows' first tokens into an empty cache; their outputs, unscored.
 
         Rows may be padded on the right: nothing looks ahead, and what is written behind a row's end is overwritten.
+        `ids_BT`: their ids, where those depend on more than these tokens.
         """
-        ids_BT, first_BTD, bias = self._enter(tokens_BT)
+        ids_BT, first_BTD, bias = self._enter(tokens_BT, ids_BT)
         at_BT = torch.arange(tokens_BT.shape[1], device=tokens_BT.device).expand(tokens_BT.shape)
         return self._through(first_BTD, ids_BT, cache, at_BT, bias)
 
@@ -355,7 +356,7 @@ class Decoder(LanguageModel):
         if (ids_BT[:, :place] != ids_BT[:1, :place]).any():
             return None
         cache = self.new_cache(1, place, tokens_BT.device, dtype)
-        self.begin(tokens_BT[:1, :place], cache)
+        self.begin(tokens_BT[:1, :place], cache, ids_BT[:1, :place])
         x_BTD = self._embed(tokens_BT[:, place:], ids_BT[:, place:])
         bias = causal_bias(x_BTD.new_empty(x_BTD.shape[1], tokens_BT.shape[1]))
         if (more := self.position.bias(ids_BT[:, place:], ids_BT)) is not None:
@@ -385,8 +386,8 @@ class Decoder(LanguageModel):
         trace["logits"] = self.scores(x_BTD)
         return trace["logits"], trace
 
-    def _enter(self, tokens_BT: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        ids_BT = self.position.ids(tokens_BT)
+    def _enter(self, tokens_BT: Tensor, ids_BT: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
+        ids_BT = self.position.ids(tokens_BT) if ids_BT is None else ids_BT
         bias = self.position.bias(ids_BT, ids_BT)
         if bias is not None:
             bias = bias + causal_bias(bias)

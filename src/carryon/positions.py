@@ -205,12 +205,14 @@ class Position(nn.Module):
         return type(self).compare is not Position.compare or self.config.reach is not None
 
     def bias(self, ids_BT: Tensor, ids_BS: Tensor) -> Tensor | None:
+        if ids_BT.stride(0) == ids_BS.stride(0) == 0:  # all rows have the same: once is enough
+            ids_BT, ids_BS = ids_BT[:1], ids_BS[:1]
         ids_BT1, ids_B1S = ids_BT[:, :, None], ids_BS[:, None, :]
         bias = self.compare(ids_BT1, ids_B1S)
         if self.config.reach is None:
             return bias
-        # What has no id, such as a mark that begins a row, is seen by all.
-        far_BTS = ((ids_BT1 - ids_B1S).abs() > self.config.reach) & (ids_B1S > 0)
+        # What has no id, such as a mark that begins a row, is seen by all, and sees all.
+        far_BTS = ((ids_BT1 - ids_B1S).abs() > self.config.reach) & (ids_B1S > 0) & (ids_BT1 > 0)
         hidden = torch.zeros(far_BTS.shape, device=ids_BT.device).masked_fill(far_BTS, float("-inf"))[:, None]
         return hidden if bias is None else bias + hidden
 
