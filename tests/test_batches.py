@@ -1,10 +1,11 @@
+import re
 from collections import Counter
 from itertools import islice
 
 import numpy as np
 import pytest
 
-from carryon.config import DataConfig, load
+from carryon.config import DataConfig, RunConfig, load
 from carryon.data import (
     Fresh,
     FreshWindows,
@@ -24,6 +25,7 @@ from carryon.formats import Example
 from carryon.tokenizers import Characters, make_tokenizer
 
 CONFIG = load(DataConfig, {"num_examples": 500})
+GROWING = load(DataConfig, {"digits": 12, "num_examples": 500, "sampler": "balanced_lengths"})
 DATA = make_dataset(CONFIG)
 EXAMPLES = list(DATA.examples("train"))
 TEXT = "".join(example.text for example in EXAMPLES)
@@ -44,6 +46,7 @@ def test_a_repeated_set_shows_everything_once_a_pass_in_a_new_order():
 SOURCES = {
     "repeated": lambda: Repeated(EXAMPLES[:30], seed=1),
     "fresh": lambda: Fresh(CONFIG, seed=1),
+    "growing": lambda: Fresh(GROWING, seed=1, grow=3_000),
     "passages": lambda: Passages("one\n\ntwo\n\nthree", seed=1),
     "mixture": lambda: Mixture([(Repeated(EXAMPLES[:30]), 1), (Fresh(CONFIG), 2), (Passages("a\n\nb"), 0.5)], seed=1),
 }
@@ -58,12 +61,37 @@ def test_a_source_can_be_entered_anywhere(make, start):
 def test_a_block_of_fresh_problems_is_drawn_once_for_all_its_batches(monkeypatch):
     drawn = []
     block = Endless.block
-    monkeypatch.setattr(Endless, "block", lambda self, number: drawn.append(number) or block(self, number))
+    monkeypatch.setattr(
+        Endless, "block", lambda self, number, longest: drawn.append(number) or block(self, number, longest)
+    )
     source = Fresh(load(DataConfig, {"digits": 30, "num_examples": 3_000}), seed=1)
     batches = [source.take(256, start=start) for start in range(0, 6_000, 256)]
     assert drawn == [0, 1, 2]  # the last batch reaches into the third
     one_by_one = Fresh(load(DataConfig, {"digits": 30, "num_examples": 3_000}), seed=1)
     assert [e for batch in batches for e in batch] == one_by_one.take(24 * 256)
+
+
+def test_numbers_grow_until_they_have_all_digits():
+    source = Fresh(GROWING, seed=1, grow=3_000)
+    blocks = [source.take(500, start=start) for start in range(0, 4_000, 500)]
+    lengths = [[max(map(len, re.findall("[0-9]+", example.prompt))) for example in block] for block in blocks]
+    # 500 problems that training may see need two digits; from then on a sixth of twelve digits more each block.
+    assert [max(block) for block in lengths] == [2, 2, 4, 6, 8, 10, 12, 12]
+    assert all(min(block) == 1 for block in lengths)
+    assert blocks[6:] == [Fresh(GROWING, seed=1).take(500, start=start) for start in (3_000, 3_500)]
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"train": {"grow": 100}}, "set train.endless"),
+        ({"train": {"grow": 100, "endless": True}}, "balanced_lengths or equal_lengths, not balanced"),
+        ({"train": {"grow": 100, "endless": True}, "data": {"operation": "sine"}}, "equal_lengths, not uniform"),
+    ],
+)
+def test_growing_that_cannot_be_is_refused(values, says):
+    with pytest.raises(BadConfig, match=says):
+        load(RunConfig, values)
 
 
 def test_fresh_examples_are_right_and_never_held_out():

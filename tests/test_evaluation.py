@@ -7,7 +7,7 @@ import pytest
 
 from carryon.config import DataConfig, EvaluationConfig, load
 from carryon.data import make_dataset
-from carryon.errors import BadInput, Unsupported
+from carryon.errors import BadConfig, BadInput, Unsupported
 from carryon.evaluation import (
     describe,
     evaluate,
@@ -24,6 +24,7 @@ from carryon.evaluation import (
 )
 from carryon.formats import make_format
 from carryon.operations import operation
+from carryon.training.asking import problems_of
 
 ADD = operation("add")
 
@@ -288,7 +289,60 @@ def test_problems_are_read_as_people_write_them():
             read_problems(["1+1", line], "here")
 
 
+def asked(dataset, **question):
+    return problems_of(load(EvaluationConfig, question), dataset)
+
+
+def test_problems_of_just_these_lengths():
+    dataset = make_dataset(load(DataConfig, {"digits": 5, "num_examples": 1_000}))
+    problems = asked(dataset, lengths=["40", "3x25", "12"], each=30)
+    lengths = [tuple(map(len, problem.operands)) for problem in problems]
+    assert lengths == [(40, 40)] * 30 + [(3, 25)] * 30 + [(12, 12)] * 30
+    assert len({problem.question for problem in problems}) == 90
+    digits = "".join(operand for problem in problems for operand in problem.operands)
+    assert all(abs(digits.count(digit) / len(digits) - 0.1) < 0.03 for digit in "0123456789")
+    assert list(asked(dataset, lengths=["3x25"], each=30)) == list(problems[30:60])  # whatever else is asked
+    validation = asked(dataset, lengths=["40", "3x25", "12"], each=30, problems="validation")
+    assert not {problem.question for problem in validation} & {problem.question for problem in problems}
+    assert list(asked(dataset, lengths=["40"], each=30, limit=7)) == list(problems[:7])
+
+
+def test_problems_of_some_lengths_are_not_those_that_training_saw():
+    dataset = make_dataset(load(DataConfig, {"digits": 2, "num_examples": 3_000}))
+    seen = {problem.question for problem in dataset.problems("train")}
+    problems = asked(dataset, lengths=["2"], each=500)
+    assert 250 < len(problems) < 450
+    assert not seen & {problem.question for problem in problems}
+    assert len(asked(dataset, lengths=["2"], each=500, seen=True)) == 500
+
+
+@pytest.mark.parametrize(
+    ("question", "says"),
+    [
+        ({"lengths": ["0"]}, "'0' is not a number of digits up to 2,000 such as 100, or two: 100x3"),
+        ({"lengths": ["3x2001"]}, "'3x2001' is not"),
+        ({"lengths": ["3x"]}, "'3x' is not"),
+        ({"lengths": ["3", "5", "3"]}, "names one twice: 3, 5, 3"),
+        ({"lengths": ["3"], "listed": ["1+1"]}, "leave out listed and data"),
+        ({"lengths": ["3"], "problems": "exhaustive"}, "test or validation problems"),
+        ({"lengths": ["3"], "each": 0}, "each"),
+        ({"each": 7}, "each goes with lengths"),
+    ],
+)
+def test_lengths_that_cannot_be_asked_are_refused(question, says):
+    with pytest.raises(BadConfig, match=re.escape(says)):
+        load(EvaluationConfig, question)
+
+
+def test_functions_have_no_lengths():
+    dataset = make_dataset(load(DataConfig, {"operation": "sine", "format": "plain", "num_examples": 100}))
+    with pytest.raises(Unsupported, match="sine has none"):
+        asked(dataset, lengths=["3"])
+
+
 def test_questions_have_words_and_hashes():
+    lengths = load(EvaluationConfig, {"lengths": ["3x5", "7", "8", "9", "10"], "each": 20})
+    assert describe(lengths) == "20 test problems each of 3x5, 7, 8, 9, … digits, greedy"
     assert describe(EvaluationConfig()) == "the test set, greedy"
     question = EvaluationConfig(problems="train", prefix="\n", examples=2, wrong_examples=True, temperature=0.8)
     assert describe(question) == "the train set, after '\\n', after 2 wrong examples, sampled at 0.8"

@@ -278,6 +278,22 @@ def test_a_block_keeps_the_proportions():
     assert carries_of(domain, codes) == dict.fromkeys(range(4), 2_500)
 
 
+@pytest.mark.parametrize("sampler", ["balanced_lengths", "equal_lengths"])
+def test_a_block_may_end_at_a_length(sampler):
+    domain = ADD.domain(9)
+    drawing = Drawing(make_plan(sampler, domain, ADD), nothing(domain))
+    counts = digits_of(domain, drawing.block(9_000, "block", 7, longest=4))
+    assert sorted(counts) == [1, 2, 3, 4]
+    share = {"balanced_lengths": [100, 1_978, 2_967, 3_955], "equal_lengths": [100, 2_966, 2_967, 2_967]}[sampler]
+    assert [counts[length] for length in (1, 2, 3, 4)] == pytest.approx(
+        share, abs=2
+    )  # (2, 1) and (2, 2), (3, 1), …: by pairs of lengths
+    assert max(digits_of(domain, drawing.block(9_900, "block", 7, longest=1))) == 2  # of one digit there are 100
+    assert digits_of(domain, drawing.block(9_000, "block", 7, longest=9)) == digits_of(
+        domain, drawing.block(9_000, "block", 7)
+    )
+
+
 def test_samplers_that_do_not_fit_are_refused():
     sine = operation("sine")
     for sampler in set(SAMPLERS) - {"uniform", "revealed"}:

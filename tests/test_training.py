@@ -609,6 +609,16 @@ def test_running_out_of_memory_says_what_to_lower(tmp_path, setting, says):
     assert "Traceback" not in done.stderr
 
 
+def test_batches_made_ahead_are_those_that_are_asked_for():
+    config = tiny(train__endless=True, train__packing="rows", data__digits=9)
+    parts, reader, team = [make_dataset(config.data)], make_tokenizer("ascii"), Team(torch.device("cpu"))
+    feed = make_feed(config, parts, reader, team)
+    steps = (0, 1, 2, 7, 3, 3, 4)
+    for step in steps:
+        fresh = make_feed(config, parts, reader, team).batch(step)
+        assert all(torch.equal(one, other) for one, other in zip(feed.batch(step), fresh, strict=True))
+
+
 @pytest.mark.parametrize("endless", [False, True])
 def test_windows_may_be_shorter_than_the_context(endless):
     config = tiny(train__window=24, train__endless=endless)

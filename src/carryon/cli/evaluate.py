@@ -18,6 +18,10 @@ def evaluate(
         Path | None, typer.Option(help="Problems from a file: JSONL as for render, or lines such as 128+367=495.")
     ] = None,
     part: Annotated[int, number("Which data set of a run that learnt from several, from 0 on.")] = 0,
+    lengths: Annotated[
+        str | None, typer.Option(help="Problems of just these numbers of digits: 5,100,200x3; --limit of each.")
+    ] = None,
+    grid: Annotated[bool, typer.Option("--grid", help="Every pair of --lengths.")] = False,
     limit: Annotated[int | None, number("At most this many problems.")] = None,
     prefix: Annotated[str, typer.Option(help="Text in front of every prompt; \\n is a newline.")] = "",
     examples: Annotated[int, number("Training examples in front of every prompt.")] = 0,
@@ -56,10 +60,17 @@ def evaluate(
 
     if exhaustive and split != "test":
         raise BadInput(f"--exhaustive asks every problem there is, --split {split} some: leave one out")
+    if lengths is not None and (exhaustive or problems is not None or split not in ("test", "validation")):
+        raise BadInput("--lengths draws problems of its own: leave out --exhaustive and --problems, and --split train")
     if failures is not None and split == "text":
         raise BadInput("--failures goes with problems: there are none in --split text")
     if example_set and not examples and text_prompt is None:
         raise BadInput(f"--example-set {example_set} goes with --examples or --text-prompt: add one, or leave it out")
+    if grid and lengths is None:
+        raise BadInput("--grid asks every pair of lengths: say which with --lengths")
+    pairs = [length.strip() for length in lengths.split(",")] if lengths is not None else []
+    if grid:
+        pairs = [f"{first}x{second}" for first in pairs for second in pairs]
     found = find_run(run, runs)
     check_part(found, "--part", part)
     check_part(found, "--examples-part", examples_part or 0)
@@ -70,7 +81,7 @@ def evaluate(
         {
             "problems": "exhaustive" if exhaustive else split,
             "part": part,
-            "limit": limit,
+            **({"lengths": pairs, "each": limit or 100} if pairs else {"limit": limit}),
             "prefix": prefix.replace("\\n", "\n"),
             "examples": examples,
             "wrong_examples": wrong_examples,

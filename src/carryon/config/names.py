@@ -32,6 +32,8 @@ SamplerName = Literal[
     "equal_lengths",
     "revealed",
 ]
+BY_LENGTHS = ("balanced_lengths", "equal_lengths")
+"""Those whose problems fall into classes of one length each."""
 TokenizerName = Literal["characters", "ascii", "gpt2", "own"]
 TextPromptName = Literal["short outside", "short inside", "long inside", "numbers outside", "long outside"]
 PositionName = Literal["learned", "sinusoidal", "none", "rotary", "alibi", "t5", "fire"]

@@ -3,12 +3,12 @@
 import re
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from .base import Config, config_hash
 from .data import DataConfig, TextConfig
 from .models import AnyModel, ModelConfig, PretrainedConfig, kind_of_model
-from .names import TextPromptName, TokenizerName
+from .names import BY_LENGTHS, MAX_DIGITS, TextPromptName, TokenizerName
 
 
 class StopConfig(Config):
@@ -41,6 +41,8 @@ class TrainConfig(Config):
     """What the loss counts; rows only: the answer alone."""
     endless: bool = False
     """New problems for ever instead of a set of num_examples."""
+    grow: int = Field(default=0, ge=0, le=10_000_000)
+    """Endless only: steps over which the longest numbers grow from a few digits to all of data.digits."""
     lr: float = Field(default=1e-3, gt=0)
     final_lr: float = Field(default=0.1, ge=0, le=1)
     """Where the cosine ends, as a part of lr."""
@@ -89,6 +91,10 @@ class EvaluationConfig(Config):
     """… unless this is set."""
     listed: tuple[str, ...] = ()
     """Ask just these, such as 8465+3541."""
+    lengths: tuple[str, ...] = ()
+    """Ask problems of just these numbers of digits, in this order: 100 for both operands, or 100x3; of each …"""
+    each: int = Field(default=100, ge=1, le=1_000_000)
+    """… so many. Those of `problems` test and validation are others."""
     prefix: str = ""
     """Text in front of every prompt."""
     examples: int = Field(default=0, ge=0, le=100)
@@ -126,11 +132,34 @@ class EvaluationConfig(Config):
             raise ValueError("wrong_examples needs examples: say how many")
         if self.examples_among is not None and not self.examples:
             raise ValueError("examples_among needs examples: say how many")
+        if self.lengths and (self.listed or self.data is not None or self.problems not in ("test", "validation")):
+            raise ValueError(
+                "lengths asks test or validation problems of the run's own operation: leave out listed and data"
+            )
+        if self.each != 100 and not self.lengths:
+            raise ValueError("each goes with lengths: name some, such as 100 or 100x3")
         if self.problems == "text":
             given = self.model_dump(exclude_defaults=True, exclude={"problems", "temperature", "top_k", "seed"})
             if given:
                 raise ValueError(f"{', '.join(given)} cannot go with text: it is read as it is, with no problems")
         return self
+
+    @field_validator("lengths")
+    @classmethod
+    def _are_lengths(cls, lengths: tuple[str, ...]) -> tuple[str, ...]:
+        for text in lengths:
+            found = re.fullmatch(r"([1-9][0-9]{0,5})(?:x([1-9][0-9]{0,5}))?", text)
+            if found is None or max(int(length or 1) for length in found.groups()) > MAX_DIGITS:
+                raise ValueError(f"{text!r} is not a number of digits up to {MAX_DIGITS:,} such as 100, or two: 100x3")
+        if len(set(lengths)) < len(lengths):
+            raise ValueError(f"lengths names one twice: {', '.join(lengths)}")
+        return lengths
+
+    @property
+    def cells(self) -> tuple[tuple[int, int], ...]:
+        """`lengths` as pairs of numbers."""
+        pairs = (text.split("x") for text in self.lengths)
+        return tuple((int(pair[0]), int(pair[-1])) for pair in pairs)
 
     @property
     def hash(self) -> str:
@@ -228,6 +257,13 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
+        if self.train.grow and not self.train.endless:
+            raise ValueError("train.grow chooses among new problems: set train.endless")
+        if self.train.grow and self.data.sampler_name not in BY_LENGTHS:
+            raise ValueError(
+                f"train.grow needs a sampler that goes by lengths, {' or '.join(BY_LENGTHS)}, not "
+                f"{self.data.sampler_name}"
+            )
         if self.mix and self.train.endless:
             raise ValueError("train.endless goes with one data set: leave mix out")
         if (

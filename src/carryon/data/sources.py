@@ -53,7 +53,9 @@ class Fresh(Source):
 
     _AT_ONCE = 1_000
 
-    def __init__(self, config: DataConfig, seed: int = 0) -> None:
+    def __init__(self, config: DataConfig, seed: int = 0, grow: int = 0) -> None:
+        """`grow`: how many examples it takes until there are numbers of all digits; before, there are shorter ones."""
+        self._digits, self._grow = config.digits, grow
         self._operation, self._domain = domain_of(config)
         self._format = make_format(config.format, seed)
         self._format.check(config.operation)
@@ -72,7 +74,9 @@ class Fresh(Source):
     def _codes(self, number: int) -> Codes:
         """A block's problems, the newest block's kept: batches are small parts of it."""
         if self._block is None or self._block[0] != number:
-            self._block = number, self._endless.block(number)
+            first = number * self._endless.block_size
+            longest = -(-self._digits * first // self._grow) if first < self._grow else None
+            self._block = number, self._endless.block(number, longest)
         return self._block[1]
 
 

@@ -86,8 +86,8 @@ class Endless:
         if not self.block_size:
             raise OutOfProblems(config.num_examples, 0, "after the test and validation sets and what is excluded")
 
-    def block(self, number: int) -> Codes:
-        return self._drawing.block(self.block_size, "endless", self._seed, number)
+    def block(self, number: int, longest: int | None = None) -> Codes:
+        return self._drawing.block(self.block_size, "endless", self._seed, number, longest=longest)
 
 
 def training_plan(config: DataConfig) -> Plan:

@@ -19,6 +19,9 @@ def describe(question: EvaluationConfig) -> str:
     if question.problems == "text":
         return "the text held out"
     parts = [{"exhaustive": "every problem there is"}.get(question.problems, f"the {question.problems} set")]
+    if question.lengths:
+        some = ", ".join(question.lengths[:4]) + (", …" if len(question.lengths) > 4 else "")
+        parts = [f"{question.each} {question.problems} problems each of {some} digits"]
     if question.prefix:
         parts.append(f"after {_short(question.prefix)}")
     if question.listed:

@@ -6,12 +6,14 @@ A new sampler is a function in plans.py that returns a `Plan`, its line in SAMPL
 from .drawing import Drawing
 from .exclusions import Barred, excluded_numbers
 from .plans import SAMPLERS, Goals, Plan, make_plan
+from .strata import Lengths
 
 __all__ = [
     "SAMPLERS",
     "Barred",
     "Drawing",
     "Goals",
+    "Lengths",
     "Plan",
     "excluded_numbers",
     "make_plan",

@@ -1,6 +1,8 @@
 """Plans carried out: distinct problems for finite sets, blocks without end for sampling on the fly."""
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -37,22 +39,33 @@ class Drawing:
         """`size` different problems by the plan, shuffled. Equal labels: a smaller set is part of a larger one."""
         parts = [
             self._pools[key].distinct(count, Stream(*labels, self._domain.key, str(key)))
-            for key, count in self._counts(size).items()
+            for key, count in self._counts(size, self._capacity).items()
         ]
         return self._shuffled(parts, *labels)
 
-    def block(self, size: int, *labels: Label) -> Codes:
-        """`size` problems in the plan's proportions, repeats allowed: what endless sampling is made of."""
+    def block(self, size: int, *labels: Label, longest: int | None = None) -> Codes:
+        """`size` problems in the plan's proportions, repeats allowed: what endless sampling is made of.
+
+        `longest`: only such as have no more digits. If those are too few, the next longer ones, too.
+        """
+        capacity = self._capacity
+        while longest is not None and sum((capacity := self._up_to(longest)).values()) < size <= self.exist:
+            longest += 1
         parts = [
             self._pools[key].draw(count, Stream(*labels, self._domain.key, str(key)))
-            for key, count in self._counts(size).items()
+            for key, count in self._counts(size, capacity).items()
         ]
         return self._shuffled(parts, *labels)
 
-    def _counts(self, size: int) -> dict[object, int]:
+    def _up_to(self, longest: int) -> dict[Any, int]:
+        length = self._plan.length
+        assert length is not None, "a sampler that goes by lengths"
+        return {key: exist if length(key) <= longest else 0 for key, exist in self._capacity.items()}
+
+    def _counts(self, size: int, capacity: Mapping[Any, int]) -> dict[object, int]:
         if size > self.exist:
             raise OutOfProblems(size, self.exist, "after the test and validation sets and what is excluded")
-        counts = {key: count for key, count in self._plan.allot(size, self._capacity).items() if count}
+        counts = {key: count for key, count in self._plan.allot(size, capacity).items() if count}
         assert sum(counts.values()) == size, "a plan hands out all that there is"
         return counts
 

@@ -37,6 +37,8 @@ class Plan:
     """How many to take from each stratum for a set of this size, given how many each can give."""
     goals: Callable[[int], Goals] = field(default=lambda size: {})
     """What a set of this size should hold by the sampler's own rule, where the domain is rich enough."""
+    length: Callable[[Any], int] | None = None
+    """Digits of the longer operand in a stratum, by its key, where all of them have as many."""
 
 
 def deal(size: int, capacity: Counts, order: list[Any]) -> Counts:
@@ -107,7 +109,7 @@ def balanced_lengths(domain: Domain, operation: Operation, digits: int) -> Plan:
         share = (size - ones) // max(len(order), 1)
         return {"lengths": {"1+1": ones} | {f"{short}+{long}": share for short, long in reversed(order)}}
 
-    return Plan(strata, allot, goals)
+    return Plan(strata, allot, goals, length=max)
 
 
 def equal_lengths(domain: Domain, operation: Operation, digits: int) -> Plan:
@@ -118,6 +120,7 @@ def equal_lengths(domain: Domain, operation: Operation, digits: int) -> Plan:
         strata,
         lambda size, capacity: deal(size, capacity, list(reversed(list(strata.of)))),
         lambda size: {"digits": {str(length): size // digits for length in strata.of}},
+        length=int,
     )
 
 

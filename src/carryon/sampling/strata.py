@@ -96,6 +96,13 @@ class Lengths(Stratum):
         swap = stream.below(2, count) == 1
         return self.domain.join(np.where(swap, b, a), np.where(swap, a, b))
 
+    @classmethod
+    def in_order(cls, domain: Pairs, first: int, second: int, stream: Stream, count: int) -> Codes:
+        """The same with `first` digits in the first operand."""
+        lengths = cls(domain, first, second)
+        a, b = (lengths._draw_number(stream, length, count) for length in (first, second))
+        return domain.join(a, b)
+
     def _draw_number(self, stream: Stream, length: int, count: int) -> Codes:
         offsets = stream.below(self._count(length), count)
         # 19-digit offsets still fit 64 bits where the numbers themselves do not.

@@ -24,7 +24,9 @@ from ..evaluation import (
 from ..formats import Format, make_format
 from ..generation import Completer
 from ..model import LanguageModel
-from ..operations import Domain, Operation, Problem, Problems
+from ..operations import Domain, IntegerOperation, Operation, Problem, Problems
+from ..rng import Stream
+from ..sampling import Lengths
 from ..tokenizers import Characters, Tokenizer
 from .reading import Reading
 
@@ -61,16 +63,19 @@ class Exam:
         """Tokens of the shortest question with its answer."""
         self.too_long = self.shortest if self.shortest > model.context else None
         """The same, where not even that fits the model's context."""
-        if question.data is None and not question.listed:
+        if question.lengths:  # those of the longest may not be among the first
+            longest = max(self.problems, key=lambda problem: sum(map(len, problem.operands)), default=None)
+            samples += [] if longest is None else [self._format.write(longest)]
+        elif question.data is None and not question.listed:
             samples += [self._format.write(problem) for problem in self._part.problems("test")[:500]]
-        longest = max((len(tokenizer.encode(example.completion)) for example in samples), default=8)
+        answer = max((len(tokenizer.encode(example.completion)) for example in samples), default=8)
         whole = question.corrupt == "none"
         self._complete = Completer(
             model,
             tokenizer,
             self._format.finished if whole else bool,
             # Room for answers that go astray; what is longer is unfinished, and wrong.
-            longest + longest // 4 + 8 if whole else 1,
+            answer + answer // 4 + 8 if whole else 1,
             temperature=question.temperature,
             top_k=question.top_k,
             seed=question.seed,
@@ -120,6 +125,8 @@ class Exam:
             tick=tick,
         )
         found = report.as_dict()
+        if question.lengths:  # hundreds of places, digits and carries would say the same once more
+            found["by"] = {"lengths": found["by"]["lengths"]}
         if self._complete.cropped:
             found["cropped"] = self._complete.cropped
         if self.too_long:
@@ -175,6 +182,8 @@ def problems_of(question: EvaluationConfig, part: Dataset) -> Sequence[Problem]:
     if question.listed:
         return read_problems(question.listed, "listed", part.splits.operation.base)
     splits = part.splits
+    if question.lengths:
+        return problems_of_lengths(question, part)[: question.limit]
     if question.data is not None:
         return other_problems(question, question.data, part)[: question.limit]
     if question.problems != "exhaustive":
@@ -196,6 +205,24 @@ def other_problems(question: EvaluationConfig, data: DataConfig, part: Dataset) 
         return problems
     seen = slices_of(part)(problems)["seen in training"]
     return Problems(operation, domain, problems.codes[~seen])
+
+
+def problems_of_lengths(question: EvaluationConfig, part: Dataset) -> Problems:
+    """Problems with just so many digits, uniformly, without those of the training set; of endless training none is
+    known.
+    """
+    operation = part.splits.operation
+    if not isinstance(operation, IntegerOperation):
+        raise Unsupported(f"lengths are asked of whole numbers: {operation.name} has none")
+    domain = operation.domain(max(part.splits.config.longest, *map(max, question.cells)))
+    drawn = [
+        Lengths.in_order(domain, a, b, Stream("lengths", question.problems, domain.base, a, b), question.each)
+        for a, b in question.cells
+    ]
+    problems = Problems(operation, domain, np.concatenate(drawn))
+    if question.seen:
+        return problems
+    return Problems(operation, domain, problems.codes[~slices_of(part)(problems)["seen in training"]])
 
 
 def every_problem(operation: Operation, domain: Domain) -> Problems:

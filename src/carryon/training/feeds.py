@@ -4,6 +4,7 @@ Shapes: B rows, T tokens, N examples.
 """
 
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import Protocol
 
@@ -29,6 +30,8 @@ from ..formats import Example
 from ..rng import Stream
 from ..tokenizers import Ids, Tokenizer
 from .team import Team
+
+_Made = tuple[Tensor, Tensor, Tensor | None]
 
 
 class Feed(Protocol):
@@ -93,20 +96,31 @@ class RowFeed:
 
 
 class FreshFeed:
-    """Batches of new problems, made on the host."""
+    """Batches of new problems, made on the host: the next while the device takes its step."""
 
     def __init__(self, batches: FreshWindows | RowBatches, batch_size: int, width: int, team: Team) -> None:
         self._batches, self._team = batches, team
         self._rows = _share(batch_size, team)
+        self._maker = ThreadPoolExecutor(1, thread_name_prefix="batches")
+        self._next: tuple[int, Future[_Made]] | None = None
         self.tokens_per_step = batch_size * width
 
-    def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor | None]:
+    def batch(self, step: int) -> _Made:
+        ahead = self._next if self._next is not None and self._next[0] == step else None
+        # Whatever is made, one thread makes it: two would disturb each other in a source that keeps its newest block.
+        inputs, targets, mask = (ahead or (step, self._maker.submit(self._make, step)))[1].result()
+        self._next = step + 1, self._maker.submit(self._make, step + 1)
+        return self._send(inputs), self._send(targets), None if mask is None else self._send(mask)
+
+    def _make(self, step: int) -> _Made:
         inputs_BT, targets_BT, mask_BT = self._batches.batch(step)
-        inputs, targets = (
-            torch.from_numpy(ids[self._rows].astype(np.int64)).to(self._team.device) for ids in (inputs_BT, targets_BT)
-        )
-        mask = None if mask_BT is None else torch.from_numpy(mask_BT[self._rows]).to(self._team.device)
-        return inputs, targets, mask
+        inputs, targets = (torch.from_numpy(ids[self._rows].astype(np.int64)) for ids in (inputs_BT, targets_BT))
+        return inputs, targets, None if mask_BT is None else torch.from_numpy(mask_BT[self._rows])
+
+    def _send(self, values: Tensor) -> Tensor:
+        """A copy from pinned memory waits for no step that the device still takes."""
+        on_gpu = self._team.device.type == "cuda"
+        return (values.pin_memory() if on_gpu else values).to(self._team.device, non_blocking=on_gpu)
 
 
 def training_examples(parts: Sequence[Dataset], seed: int) -> list[Example]:
@@ -125,7 +139,7 @@ def make_feed(config: RunConfig, parts: Sequence[Dataset], tokenizer: Tokenizer,
             f"in {train.accumulation} pieces: make it a multiple of {team.size * train.accumulation}"
         )
     if train.endless:
-        source = Fresh(config.data, config.seed)
+        source = Fresh(config.data, config.seed, train.grow * train.batch_size)
         if train.packing == "rows":
             longest = max(len(tokenizer.encode(e.text)) for e in parts[0].examples("train"))
             _check_context(longest - 1, config.model)
