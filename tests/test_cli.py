@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -490,6 +491,29 @@ def test_a_trained_model_is_listed_asked_and_evaluated(runs):
     evaluated = json.loads(run("evaluate", "quickstart", *options, "--limit", "50", "--json").stdout)
     assert evaluated["count"] == 50
     assert "carries 0" in run("evaluate", "quickstart", *options, "--temperature", "0.8").stdout
+
+
+def test_a_model_is_asked_by_lengths(runs, tmp_path):
+    options = ("--runs", runs, "--device", "cpu")
+    asked = json.loads(run("evaluate", "quickstart", *options, "--lengths", "2, 3x1", "--limit", "7", "--json").stdout)
+    assert {label: count for label, (_, count) in asked["by"]["lengths"].items()} == {"2x2": 7, "3x1": 7}
+    shown = run("evaluate", "quickstart", *options, "--lengths", "1,2,3", "--grid", "--limit", "5").stdout
+    assert "digits of the first number by those of the second" in shown
+    assert len(re.findall(r"^│ +[123] ", shown, re.MULTILINE)) == 3
+    fails("evaluate", "quickstart", *options, "--lengths", "2,x", says="'x' is not a number of digits")
+    fails("evaluate", "quickstart", *options, "--lengths", "5", says="raise the width")
+    fails("evaluate", "quickstart", *options, "--grid", says="say which with --lengths")
+    fails("evaluate", "quickstart", *options, "--lengths", "2", "--exhaustive", says="leave out --exhaustive")
+
+
+def test_a_model_of_coupled_ids_says_how_long_numbers_may_be(tmp_path):
+    """Before anything is written: its table has no more."""
+    short = ["--set", "train.steps=3", "--set", "model.width=16", "--set", 'evaluations=[{lengths=["7"], each=5}]']
+    done = run("train", "longer", *short, "--set", "model.places=30", "--runs", tmp_path)
+    assert "5 test problems each of 7 digits" in done.stdout, done.stderr
+    says = ["numbers this long need 43 ids, and the model has 30", "model.places=43"]
+    fails("evaluate", "longer", "--lengths", "40", "--runs", tmp_path, says=says)
+    fails("ask", "longer", f"{'7' * 40}+1", "--runs", tmp_path, says=says)
 
 
 def test_problems_and_failures_go_through_files(runs, tmp_path):

@@ -49,6 +49,36 @@ def quickstart() -> RunConfig:
     )
 
 
+def longer() -> RunConfig:
+    """Learns sums of up to five digits, and adds a hundred: two CPU cores, less than a minute.
+
+    Digits of one weight have one id, and digits see only those that weigh the same or are next to them.
+    """
+    return RunConfig(
+        name="longer",
+        data=DataConfig(
+            digits=5,
+            format=FormatConfig(name="reverse_padded", width=0),
+            sampler="balanced_lengths",
+            num_test=1_000,
+            num_validation=500,
+        ),
+        model=ModelConfig(layers=1, heads=4, width=64, context=320, dropout=0.0, ids="coupling", places=103, reach=1),
+        train=TrainConfig(
+            endless=True,
+            packing="rows",
+            loss="answer",
+            steps=2_000,
+            lr=5e-3,
+            final_lr=0.0,
+            beta2=0.98,
+            weight_decay=0.0,
+            average=0.99,
+        ),
+        evaluations=(EvaluationConfig(lengths=("5", "15", "50", "100"), each=1_000),),
+    )
+
+
 def paper(format: FormatName = "reverse", num_examples: int = 10_000, seed: int = 0) -> RunConfig:
     """The paper's protocol for three-digit addition."""
     data = DataConfig(format=FormatConfig(name=format), num_examples=num_examples)
@@ -90,6 +120,7 @@ def finetune() -> RunConfig:
 
 RECIPES: dict[str, Callable[[], RunConfig]] = {
     "quickstart": quickstart,
+    "longer": longer,
     "paper-plain": lambda: paper("plain"),
     "paper-reverse": paper,
     "paper-simplified": lambda: paper("simplified_scratchpad", 2_000),
