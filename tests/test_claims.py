@@ -31,7 +31,7 @@ from carryon.formats import make_format
 from carryon.operations import operation
 from carryon.paper import figure
 from carryon.planning import Wanted, make_lines, make_plan
-from carryon.reports import Chapter, Figure, Sentence, Table, TierPart, Verdict
+from carryon.reports import Chapter, Figure, HeatMap, Sentence, Table, TierPart, Verdict
 from carryon.reports.markdown import count_verdicts
 from carryon.results import TIERS, Store
 from carryon.training.asking import problems_of
@@ -561,6 +561,23 @@ WORLDS |= {
         ),
     },
 }
+
+
+def added(method, trained=30, digits=None):
+    """A world in which one method gets `v` percent at a length, and the others nothing."""
+    return lambda s, v: v if (s["method"], s["trained"], s["digits"]) == (method, trained, (digits, digits)) else 0
+
+
+WORLDS |= {
+    "position_methods": {
+        "classic ways end at once": (added("FIRE", digits=50), (9.9, 10.1, 50.1)),
+        "coupling within reach adds 200": (added("coupling, reach 1", digits=200), (98.1, 97.9, 89.9)),
+        "every seed of it": (added("coupling, reach 1", digits=200), (90.1, 89.9, 49.9)),
+        "and 500": (added("coupling, reach 1", digits=500), (90.1, 89.9, 49.9)),
+        "Abacus within reach adds 100": (added("Abacus, reach 1", 20, digits=100), (97.1, 96.9, 79.9)),
+        "it is the reach": (added("Abacus", digits=200), (49.9, 50.1, 90.1)),
+    },
+}
 FOUR = ("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad")
 DECISIONS = ("holds", "holds with a correction", "does not hold")
 OTHER_SIDE = {
@@ -590,7 +607,9 @@ def blank(name, tier="fast"):
     for unseeded in EXPERIMENTS[name].cases(tier):
         for case in unseeded.with_seeds(EXPERIMENTS[name].seeds[tier]):
             answers = {
-                q.config.hash: {"config": q.config.model_dump(include={"corrupt", "problems", "sets", "text_prompts"})}
+                q.config.hash: {
+                    "config": q.config.model_dump(include={"corrupt", "problems", "sets", "text_prompts", "lengths"})
+                }
                 for q in case.questions
             }
             if isinstance(case.run, RunConfig):
@@ -628,7 +647,8 @@ def answer(line, world):
     if line.config["evaluation"]["problems"] == "text":
         return {"perplexity": 100 * share(), "tokens": 1_000, "samples": ["KING:\nTwo and two.", "", ""]}
     by = {}
-    for kind, label, more in (*parts(Seen(s)), *prompts(line.config["evaluation"])):
+    asked = line.config["evaluation"]
+    for kind, label, more in (*parts(Seen(s)), *prompts(asked), *lengths(asked)):
         by.setdefault(kind, {})[label] = [round(share(**more) * COUNT), COUNT]
     kinds = ("comparison", "digit step") if "scratchpad" in s.get("format", "") else ()
     return {
@@ -667,6 +687,13 @@ def prompts(question):
             yield "prompt", f"{kind} {number}", {"text": kind}
     for number in range(question["sets"]) if question["sets"] > 1 else ():
         yield "prompt", f"set {number}", {}
+
+
+def lengths(question):
+    """What is counted apart where problems of some lengths were asked."""
+    for text in question["lengths"]:
+        first, _, second = text.partition("x")
+        yield "lengths", f"{first}x{second or first}", {"digits": (int(first), int(second or first))}
 
 
 def claim_of(name, claim_name):
@@ -1093,6 +1120,10 @@ def check_items(items):
             for row in item.rows:
                 assert len(row) == len(item.columns), (item.title, row)
                 assert all(isinstance(text, str) for text in row), (item.title, row)
+        elif isinstance(item, HeatMap):
+            assert len(item.values) == len(item.rows)
+            assert all(len(row) == len(item.columns) for row in item.values)
+            assert all(value is None or 0 <= value <= 100 for row in item.values for value in row)
         else:
             assert isinstance(item, Figure)
             names = [series.name for series in item.series]
@@ -1131,6 +1162,10 @@ def test_a_full_report_has_no_gaps(experiment):
         if isinstance(item, Table):
             assert item.rows, item.title
             rows += item.rows
+            continue
+        if isinstance(item, HeatMap):
+            mean = pytest.approx(60 + 2.5 * (experiment.seeds["fast"] - 1))
+            assert all(value == mean for row in item.values for value in row)
             continue
         for series in item.series:
             assert series.points, (item.title, series.name)

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from .config import ModelConfig, TrainConfig
+from .config import DataConfig, ModelConfig, TrainConfig
 from .pretrained import CATALOGUE
 
 _ALIKE = 50
 """Times as many parameters: what a tiny model costs is not its parameters."""
+
+_ROW = {"plain": 3, "plain_padded": 3, "reverse": 3, "reverse_padded": 3, "reverse_all": 3, "index_hints": 6}
+"""Tokens of a row for each digit of its operands: rows are as wide as their examples, whatever the context."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,9 @@ def work_of(config: Mapping[str, Any]) -> Work:
     model = {**ModelConfig().model_dump(), **config.get("model", {})}
     train = {**TrainConfig().model_dump(), **config.get("train", {})}
     window = train.get("window") or model["context"]
+    if train["packing"] == "rows":
+        data = {**DataConfig().model_dump(), **config.get("data", {})}
+        window = min(window, _ROW.get(str(data["format"]["name"]), window) * data["digits"] + 4)
     if "pretrained" in model:
         kind = "{pretrained}x{context}".format(**model) + " LoRA" * bool(model.get("lora"))
         if train["packing"] == "rows":  # as wide as their examples, whatever the context

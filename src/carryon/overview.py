@@ -65,7 +65,7 @@ def _part(experiment: Experiment, store: Store, tier: str, lines: list[Line], kn
     plan = make_plan([experiment], tier, store, None, known, copy=False)  # type: ignore[arg-type]
     says = {"fast": _training(experiment), "smoke": "Tier smoke shows that everything runs, and nothing else."}
     about = " ".join(filter(None, (_provenance(lines), says.get(tier, ""))))
-    items = experiment.report(measured)
+    items = list(experiment.report(measured))
     if tier == "fast" and experiment.finding:
         place, figure = [(at, item) for at, item in enumerate(items) if isinstance(item, Figure)][
             experiment.finding_under

@@ -11,7 +11,7 @@ from .options import RESULTS, ResultsFolder, place
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..reports import Figure
+    from ..reports import Figure, HeatMap
 
 
 def report(
@@ -77,7 +77,7 @@ def report(
     _check_are_reports([*pages, *overview], force)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
 
-    def put(name: str, figure: "Figure") -> str:
+    def put(name: str, figure: "Figure | HeatMap") -> str:
         write_whole(folder / "figures" / f"{name}.svg", draw(figure))
         return f"figures/{name}.svg"
 

@@ -21,6 +21,7 @@ from .noisy_scratchpad import NoisyScratchpad
 from .one_more_digit import OneMoreDigit
 from .other_operations import OtherOperations
 from .plain_vs_reverse import PlainVsReverse
+from .position_methods import PositionMethods
 from .pretrained_finetuning import PretrainedFinetuning
 from .prompt_start import PromptStart
 from .sample_efficiency import SampleEfficiency
@@ -63,6 +64,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Tokenization(),
         PretrainedFinetuning(),
         LengthGeneralization(),
+        PositionMethods(),
         Lemmas(),
     )
 }

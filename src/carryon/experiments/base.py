@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from ..config import AnyRun, EnumerationConfig, EvaluationConfig, RunConfig
-from ..reports import Figure, Table, Verdict
+from ..reports import Item, Verdict
 from .claims import Claim
 from .measured import Measured, Settings
 
@@ -75,7 +75,7 @@ class Experiment(ABC):
         """What to run."""
 
     @abstractmethod
-    def report(self, measured: Measured) -> list[Figure | Table]:
+    def report(self, measured: Measured) -> Sequence[Item]:
         """What to show, the paper's numbers beside ours."""
 
     def planned(self, tier: Tier) -> list[Settings]:

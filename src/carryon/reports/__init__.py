@@ -1,5 +1,17 @@
 """Results made readable: figures, tables, verdicts, as HTML and Markdown."""
 
-from .content import Chapter, Decision, Figure, Point, Sentence, Series, Table, TierPart, Verdict
+from .content import Chapter, Decision, Figure, HeatMap, Item, Point, Sentence, Series, Table, TierPart, Verdict
 
-__all__ = ["Chapter", "Decision", "Figure", "Point", "Sentence", "Series", "Table", "TierPart", "Verdict"]
+__all__ = [
+    "Chapter",
+    "Decision",
+    "Figure",
+    "HeatMap",
+    "Item",
+    "Point",
+    "Sentence",
+    "Series",
+    "Table",
+    "TierPart",
+    "Verdict",
+]

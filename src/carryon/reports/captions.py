@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 
-from .content import Figure, Series
+from .content import Figure, HeatMap, Series
 
 _LEAST = 0.5
 """What two runs differ by for nothing, in the figure's unit; a point that was read off a plot may be off by more."""
 
 
-def captions(figure: Figure) -> list[str]:
+def captions(figure: Figure | HeatMap) -> list[str]:
     """Whole sentences."""
+    if isinstance(figure, HeatMap):
+        return []
     theirs = [series for series in figure.series if series.source == "paper" and series.points]
     ours = [series for series in figure.series if series.source == "ours" and series.points]
     said = [f"The paper's points: {exactness}."] if (exactness := _exactness(theirs)) else []

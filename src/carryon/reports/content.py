@@ -92,6 +92,20 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class HeatMap:
+    """Percentages by two things: rows from below, columns from the left, as axes go."""
+
+    title: str
+    x: str
+    y: str
+    columns: Sequence[str]
+    rows: Sequence[str]
+    values: Sequence[Sequence[float | None]]
+    """Row by row; None: not measured."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class Table:
     title: str
     columns: Sequence[str]
@@ -118,7 +132,7 @@ class TierPart:
 
     tier: str
     verdicts: Sequence[Verdict]
-    items: Sequence[Figure | Table]
+    items: "Sequence[Item]"
     provenance: str
     """Runs, seeds, devices, commits."""
     missing: str
@@ -150,3 +164,6 @@ class Chapter:
     missing: str
     """What was not run, if that is everything."""
     claims: Sequence[Sentence]
+
+
+Item = Figure | HeatMap | Table

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from ..errors import MissingExtra
-from .content import Figure, Point, Series
+from .content import Figure, HeatMap, Point, Series
 
 # Okabe and Ito's palette, black last, and a brown. Colour is never all that tells two lines apart: see MARKERS.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F", "#000000", "#7A4A00")
@@ -22,7 +22,7 @@ _MANY = 30
 _GREY = "#555555"
 
 
-def draw(figure: Figure) -> str:
+def draw(figure: Figure | HeatMap) -> str:
     """The figure as SVG text."""
     try:
         import matplotlib
@@ -38,30 +38,65 @@ def draw(figure: Figure) -> str:
         "font.family": "sans-serif",
         "axes.axisbelow": True,
     }
-    drawn = {"bars": _bars, "dots": _dots, "lines": _lines}
     with matplotlib.rc_context(settings):
-        canvas, axes = plt.subplots(figsize=(7.4, 3.8), layout="constrained")
+        size = (7.4, 3.8) if isinstance(figure, Figure) else _size(figure)
+        canvas, axes = plt.subplots(figsize=size, layout="constrained")
         axes.set_xlabel(figure.x)
         axes.set_ylabel(figure.y)
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", alpha=0.25, linewidth=0.6)
-        drawn[figure.kind](axes, figure)
-        if "%" in figure.y:
-            start = figure.y_start
-            axes.set_ylim(start if figure.kind == "bars" else start - 0.03 * (100 - start), 100 + 0.03 * (100 - start))
-        shown = [series.name for series in figure.series if series.points]
-        if shown and shown != ["ours"]:
-            axes.legend(
-                handles=_legend(figure), loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8
-            )
-        if not shown:
-            axes.text(0.5, 0.5, "nothing measured yet", transform=axes.transAxes, ha="center", alpha=0.6)
+        if isinstance(figure, Figure):
+            _figure(axes, figure)
+        else:
+            _heat(axes, figure)
         text = io.StringIO()
         canvas.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
         plt.close(canvas)
     svg = text.getvalue()
     svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)
     return re.sub(r"(<svg[^>]*>)", lambda tag: f"{tag[0]}\n <title>{escape(figure.title)}</title>", svg, count=1)
+
+
+def _figure(axes: Any, figure: Figure) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.25, linewidth=0.6)
+    {"bars": _bars, "dots": _dots, "lines": _lines}[figure.kind](axes, figure)
+    if "%" in figure.y:
+        start = figure.y_start
+        axes.set_ylim(start if figure.kind == "bars" else start - 0.03 * (100 - start), 100 + 0.03 * (100 - start))
+    shown = [series.name for series in figure.series if series.points]
+    if shown and shown != ["ours"]:
+        axes.legend(handles=_legend(figure), loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    if not shown:
+        _nothing(axes)
+
+
+def _nothing(axes: Any) -> None:
+    axes.text(0.5, 0.5, "nothing measured yet", transform=axes.transAxes, ha="center", alpha=0.6)
+
+
+def _size(heat: HeatMap) -> tuple[float, float]:
+    """In inches, so that cells have room for their numbers."""
+    return min(7.4, 1.2 + 0.55 * len(heat.columns)), 0.9 + 0.36 * len(heat.rows)
+
+
+def _heat(axes: Any, heat: HeatMap) -> None:
+    """Every cell with its number, so that no colour has to be read."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    values = [[math.nan if value is None else value for value in row] for row in heat.values]
+    if not any(value is not None for row in heat.values for value in row):
+        _nothing(axes)
+        return
+    colours = LinearSegmentedColormap.from_list("percent", ("#ffffff", COLOURS[0]))
+    axes.pcolormesh(values, cmap=colours, vmin=0, vmax=100, edgecolors="#ffffff", linewidth=1.2)
+    for row, each in enumerate(heat.values):
+        for column, value in enumerate(each):
+            shown = "–" if value is None else f"{math.floor(value + 1e-9)}"
+            ink = "#ffffff" if (value or 0) > 60 else "#222222"
+            axes.text(column + 0.5, row + 0.5, shown, ha="center", va="center", fontsize=7.5, color=ink)
+    axes.set_xticks([place + 0.5 for place in range(len(heat.columns))], heat.columns)
+    axes.set_yticks([place + 0.5 for place in range(len(heat.rows))], heat.rows)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
 
 
 def styles(figure: Figure) -> dict[str, tuple[str, str]]:

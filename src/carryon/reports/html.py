@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 
 from .captions import captions
-from .content import Chapter, Figure, Table, TierPart
+from .content import Chapter, Figure, HeatMap, Table, TierPart
 from .drawing import draw
 from .markdown import COUNTED, MARKS, count_verdicts, to_list
 
@@ -124,13 +124,13 @@ def _part(name: str, part: TierPart) -> str:
     html.append(_table(("claim", "verdict", "because", "rule"), rows, "claims"))
     for item in part.items:
         html.append(f"<h4>{escape(item.title)}</h4>")
-        html.append(_figure(item) if isinstance(item, Figure) else _plain_table(item))
+        html.append(_plain_table(item) if isinstance(item, Table) else _figure(item))
         if item.note:
             html.append(f"<p class=soft>{_text(item.note)}</p>")
     return "\n".join(html)
 
 
-def _figure(figure: Figure) -> str:
+def _figure(figure: Figure | HeatMap) -> str:
     said = " ".join(captions(figure))
     caption = f"<p class=soft>{_text(said)}</p>" if said else ""
     return f'<figure role="img" aria-label="{escape(figure.title)}">{draw(figure)}</figure>{caption}'

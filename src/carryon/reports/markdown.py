@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from .captions import captions
-from .content import Chapter, Figure, TierPart, Verdict
+from .content import Chapter, Figure, HeatMap, Table, TierPart, Verdict
 from .wording import counted
 
 MARKS = {
@@ -16,7 +16,7 @@ MARKS = {
 COUNTED = "A claim that two tiers decide is counted as tier paper decides it."
 
 
-def write_chapter(chapter: Chapter, place_figure: Callable[[str, Figure], str]) -> str:
+def write_chapter(chapter: Chapter, place_figure: Callable[[str, Figure | HeatMap], str]) -> str:
     """One experiment. `place_figure` puts a figure somewhere under a name and says where."""
     lines = [f"# {chapter.title}", "", f"`carryon reproduce {chapter.name}`", "", chapter.about, ""]
     if chapter.without_numbers:
@@ -30,7 +30,7 @@ def write_chapter(chapter: Chapter, place_figure: Callable[[str, Figure], str]) 
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _part(name: str, part: TierPart, place_figure: Callable[[str, Figure], str]) -> list[str]:
+def _part(name: str, part: TierPart, place_figure: Callable[[str, Figure | HeatMap], str]) -> list[str]:
     lines = [f"## Tier {part.tier}", "", part.provenance, ""]
     if part.missing:
         lines += [part.missing, ""]
@@ -40,7 +40,7 @@ def _part(name: str, part: TierPart, place_figure: Callable[[str, Figure], str])
     )
     for number, item in enumerate(part.items, start=1):
         lines += [f"### {item.title}", ""]
-        if isinstance(item, Figure):
+        if not isinstance(item, Table):
             lines += [f"![{item.title}]({place_figure(f'{name}-{part.tier}-{number}', item)})", ""]
             if said := " ".join(captions(item)):
                 lines += [said, ""]

@@ -1,0 +1,190 @@
+"""Which ways to know where a digit stands carry a sum beyond the lengths of training?
+
+The paper leaves it open: trained on seven digits, its models cannot add eight. Later work has many answers, each with
+its own model, data and seed. Here all of them are one model, one training and one test: four layers of width 256 in
+tier fast, sums of up to thirty digits, both operands of any length, the answer lowest digit first; asked up to 500
+digits. Abacus reads every number lowest digit first, and has a second row for the twenty digits of its own paper;
+coupling has one for the single layer of its own. `reach` is ours: digits see only those whose ids differ by at most
+one. Without it, what lies at distances of ids that training never had gets in the way.
+"""
+
+from collections.abc import Sequence
+
+from ..reports import Figure, Item, Table
+from .base import Case, Experiment, Tier
+from .claims import Claim
+from .lengths import (
+    SEEDS,
+    SIZES,
+    Method,
+    ask_all_pairs,
+    ask_along,
+    at,
+    curve_along,
+    heat_map,
+    middle_cell,
+    reached_cell,
+    train_on,
+    typical,
+    worst,
+)
+from .measured import Measured
+
+BACKWARDS = {"name": "reverse_all"}
+COUPLED = {"ids": "coupling"}
+COUNTED = {"ids": "abacus"}
+METHODS = (
+    Method("learned, random start", {"ids": "shifted"}),
+    Method("sinusoidal", {"position": "sinusoidal"}),
+    Method("none", {"position": "none"}),
+    Method("rotary", {"position": "rotary"}),
+    Method("ALiBi", {"position": "alibi"}),
+    Method("T5", {"position": "t5"}),
+    Method("FIRE", {"position": "fire"}),
+    Method("random sorted", {"ids": "scattered"}),
+    Method("Abacus", COUNTED, BACKWARDS),
+    Method("Abacus, reach 1", {**COUNTED, "reach": 1}, BACKWARDS),
+    Method("coupling", COUPLED),
+    Method("coupling, reach 1", {**COUPLED, "reach": 1}),
+    Method("coupling with T5, reach 1", {**COUPLED, "position": "t5", "reach": 1}),
+)
+CLASSIC = METHODS[:8]
+TRAINED, TWENTY, LONGEST = 30, 20, 500
+ALONG = (10, 20, 30, 35, 40, 50, 75, 100, 150, 200, 300, 400, 500)
+PAIRS = (5, 15, 30, 45, 70, 100, 200)
+TOLD = (30, 40, 50, 100, 200, 300, 500)
+ONE_LAYER = "coupling, reach 1, one layer"
+
+
+def trained(name: str, digits: int = TRAINED) -> dict[str, object]:
+    return {"method": name, "trained": digits}
+
+
+class PositionMethods(Experiment):
+    name = "position_methods"
+    title = "Ways to know where a digit stands, on numbers longer than any in training"
+    seeds = SEEDS
+    claims = (
+        Claim(
+            "classic ways end at once",
+            "No usual way to tell positions, random starts and sorted random ids among them, reaches twice the "
+            "length it was trained on.",
+            lambda m: max(typical(m, at(50), asked="diagonal", **trained(one.name)) for one in CLASSIC),
+            "trained on thirty digits, accuracy at fifty, median over seeds, best of eight methods",
+            (0, 10),
+            (10, 50),
+            "some get part of the way",
+            " %",
+            ours=True,
+        ),
+        Claim(
+            "coupling within reach adds 200",
+            "Trained on thirty digits, coupled ids within reach add two hundred.",
+            lambda m: typical(m, at(200), asked="diagonal", **trained("coupling, reach 1")),
+            "accuracy at 200 digits, median over seeds",
+            (98, 100),
+            (90, 98),
+            "most of them",
+            " %",
+            ours=True,
+        ),
+        Claim(
+            "every seed of it",
+            "So does every seed of it.",
+            lambda m: worst(m, at(200), asked="diagonal", **trained("coupling, reach 1")),
+            "accuracy at 200 digits, worst seed",
+            (90, 100),
+            (50, 90),
+            "not all of them",
+            " %",
+            ours=True,
+        ),
+        Claim(
+            "and 500",
+            "And five hundred.",
+            lambda m: typical(m, at(500), asked="diagonal", **trained("coupling, reach 1")),
+            "accuracy at 500 digits, median over seeds",
+            (90, 100),
+            (50, 90),
+            "some of them",
+            " %",
+            ours=True,
+        ),
+        Claim(
+            "Abacus within reach adds 100",
+            "Trained on twenty digits, Abacus within reach adds a hundred.",
+            lambda m: typical(m, at(100), asked="diagonal", **trained("Abacus, reach 1", TWENTY)),
+            "accuracy at 100 digits, median over seeds",
+            (97, 100),
+            (80, 97),
+            "most of them",
+            " %",
+            ours=True,
+        ),
+        Claim(
+            "it is the reach",
+            "It is the reach that does it: without, both lose their way before two hundred digits.",
+            lambda m: max(typical(m, at(200), asked="diagonal", **trained(name)) for name in ("Abacus", "coupling")),
+            "accuracy at 200 digits without reach, median over seeds, the better of both",
+            (0, 50),
+            (50, 90),
+            "it helps, and is not all",
+            " %",
+            ours=True,
+        ),
+    )
+
+    def cases(self, tier: Tier) -> list[Case]:
+        asked = [ask_along(tier, ALONG), ask_all_pairs(tier, PAIRS)]
+        if tier == "smoke":
+            return [Case(trained(one.name), train_on(tier, one, TRAINED, LONGEST), asked) for one in METHODS[::4]]
+        cases = [Case(trained(one.name), train_on(tier, one, TRAINED, LONGEST), asked) for one in METHODS]
+        for one in METHODS:
+            if one.name in ("Abacus", "Abacus, reach 1"):
+                cases.append(Case(trained(one.name, TWENTY), train_on(tier, one, TWENTY, LONGEST), asked))
+            if one.name == "coupling, reach 1":
+                single = {**SIZES[tier], "layers": 1}
+                cases.append(Case(trained(ONE_LAYER), train_on(tier, one, TRAINED, LONGEST, size=single), asked))
+        return cases
+
+    def rows(self) -> list[tuple[str, int]]:
+        rows = [(one.name, TRAINED) for one in METHODS]
+        return [*rows, (ONE_LAYER, TRAINED), ("Abacus", TWENTY), ("Abacus, reach 1", TWENTY)]
+
+    def report(self, measured: Measured) -> Sequence[Item]:
+        def curves(names: Sequence[str], digits: int = TRAINED) -> list:  # type: ignore[type-arg]
+            return [curve_along(measured, name, ALONG, **trained(name, digits)) for name in names]
+
+        axes = ("digits of both numbers", "accuracy (%)")
+        newer = [one.name for one in METHODS if one not in CLASSIC]
+        items: list[Item] = [
+            Figure("Usual ways, trained on up to 30 digits", *axes, curves([one.name for one in CLASSIC]), log_x=True),
+            Figure("Ids of digits, trained on up to 30", *axes, curves(newer), log_x=True),
+            Figure("Abacus, trained on up to 20", *axes, curves(["Abacus", "Abacus, reach 1"], TWENTY), log_x=True),
+        ]
+        cells = [
+            [
+                name,
+                str(digits),
+                *(middle_cell(measured, at(length), asked="diagonal", **trained(name, digits)) for length in TOLD),
+            ]
+            for name, digits in self.rows()
+        ]
+        heads = ("method", "trained up to", *(f"{length} digits" for length in TOLD))
+        items.append(
+            Table(
+                "Accuracy (%) at 100 problems a length, median over seeds (worst to best)",
+                heads,
+                cells,
+                f"Asked at {', '.join(map(str, ALONG))} digits.",
+            )
+        )
+        reached = [
+            [name, str(digits), *(reached_cell(measured, level, **trained(name, digits)) for level in (99, 50))]
+            for name, digits in self.rows()
+        ]
+        heads = ("method", "trained up to", "99 % up to", "50 % up to")
+        items.append(Table("The longest numbers still added, seed by seed", heads, reached))
+        for name, digits in (("none", TRAINED), ("coupling", TRAINED), ("coupling, reach 1", TRAINED)):
+            items.append(heat_map(f"Accuracy (%), {name}, by both lengths", measured, PAIRS, **trained(name, digits)))
+        return items
