@@ -125,7 +125,7 @@ BAD_LINES = {
     "letters": ('{"operation":"add","format":"plain","operands":["1","two"]}', "'two'"),
     "out of range": ('{"operation":"sine","format":"plain","operands":["2.0"]}', "-1.5707 to 1.5707"),
     "a float": ('{"operation":"sine","format":"plain","operands":[0.5]}', "as text"),
-    "too few operands": ('{"operation":"add","format":"plain","operands":["1"]}', "takes 2 operands"),
+    "too few operands": ('{"operation":"add","format":"plain","operands":["1"]}', "takes 2 to 100 operands"),
     "no operands": ('{"operation":"add","format":"plain"}', "has no operands"),
     "no list": ('{"operation":"add","format":"plain","operands":"12"}', "must be a list"),
     "no object": ("[1, 2]", "not a JSON object"),

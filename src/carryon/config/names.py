@@ -30,6 +30,7 @@ SamplerName = Literal[
     "balanced",
     "balanced_lengths",
     "equal_lengths",
+    "equal_operands",
     "revealed",
 ]
 TokenizerName = Literal["characters", "ascii", "gpt2", "own"]
@@ -41,6 +42,8 @@ Noise = Literal["none", "A", "C", "both"]
 
 MAX_DIGITS = 2_000
 """Longest operand. Python converts at most 4,300 digits by default, and a product has twice its operands' digits."""
+MAX_OPERANDS = 100
+"""Of one sum."""
 MAX_HINTS = 2_001
 """Letters in front of digits; a sum has a digit more than its operands."""
 MAX_EXAMPLES = 100_000_000

@@ -56,7 +56,7 @@ class Fresh(Source):
     def __init__(self, config: DataConfig, seed: int = 0) -> None:
         self._operation, self._domain = domain_of(config)
         self._format = make_format(config.format, seed)
-        self._format.check(config.operation)
+        self._format.check(config.operation, config.operands)
         self._endless = Endless(config, seed)
         self._block: tuple[int, Codes] | None = None
 
