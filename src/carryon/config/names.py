@@ -13,6 +13,8 @@ FormatName = Literal[
     "reverse_padded",
     "reverse_all",
     "index_hints",
+    "running_sums",
+    "partial_products",
     "simplified_scratchpad",
     "detailed_scratchpad",
     "detailed_scratchpad_v2",
