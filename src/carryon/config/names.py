@@ -38,7 +38,7 @@ SamplerName = Literal[
 TokenizerName = Literal["characters", "ascii", "gpt2", "own"]
 TextPromptName = Literal["short outside", "short inside", "long inside", "numbers outside", "long outside"]
 PositionName = Literal["learned", "sinusoidal", "none", "rotary", "alibi", "t5", "fire"]
-IdsName = Literal["places", "shifted", "scattered", "abacus", "coupling"]
+IdsName = Literal["places", "shifted", "scattered", "abacus", "coupling", "coupling_sums", "coupling_products"]
 FormName = Literal["txt", "jsonl", "parquet", "hf", "openai", "openai_prompt"]
 Noise = Literal["none", "A", "C", "both"]
 
