@@ -126,7 +126,7 @@ BAD_LINES = {
     "letters": ('{"operation":"add","format":"plain","operands":["1","two"]}', "'two'"),
     "out of range": ('{"operation":"sine","format":"plain","operands":["2.0"]}', "-1.5707 to 1.5707"),
     "a float": ('{"operation":"sine","format":"plain","operands":[0.5]}', "as text"),
-    "too few operands": ('{"operation":"add","format":"plain","operands":["1"]}', "takes 2 operands"),
+    "too few operands": ('{"operation":"add","format":"plain","operands":["1"]}', "takes 2 to 100 operands"),
     "no operands": ('{"operation":"add","format":"plain"}', "has no operands"),
     "no list": ('{"operation":"add","format":"plain","operands":"12"}', "must be a list"),
     "no object": ("[1, 2]", "not a JSON object"),
@@ -211,6 +211,28 @@ def test_make_check_and_show(tmp_path):
     verdict = run("data", "check", out, "--json")
     assert verdict.returncode == 1
     assert not json.loads(verdict.stdout)["ok"]
+
+
+def test_data_of_many_operands_are_made_checked_and_shown(tmp_path):
+    out, options = tmp_path / "set", ["--operands", "4", "--digits", "3", "--format", "running_sums"]
+    made = run(
+        "data", "make", out, *options, "--size", "300", "--test", "90", "--test-sampler", "equal_operands", "--json"
+    )
+    manifest = json.loads(made.stdout)
+    assert sum(manifest["splits"]["train"]["operands"].values()) == 300
+    assert manifest["splits"]["train"]["carries"] == {}
+    assert "is sound" in run("data", "check", out).stdout
+    assert "operands 2 / 3 / 4" in run("data", "show", out).stdout
+    (out / "manifest.json").write_text(
+        json.dumps(
+            manifest | {"splits": manifest["splits"] | {"test": manifest["splits"]["test"] | {"operands": {"2": 90}}}}
+        )
+    )
+    assert "test: operands: the manifest says" in run("data", "check", out).stdout
+    fails("data", "make", tmp_path / "no", "--operands", "3", "--format", "reverse_padded", says="for 3 operands")
+    shown = json.loads(run("gallery", "12", "7", "305", "--operation", "add", "--json").stdout)
+    assert {entry["format"] for entry in shown} >= {"plain", "reverse", "running_sums"}
+    assert "reverse_padded" not in {entry["format"] for entry in shown}
 
 
 def test_options_reach_the_data(tmp_path):

@@ -55,6 +55,17 @@ def test_a_format_may_be_given_by_name():
         ({"num_examples": "many"}, "not 'many'"),
         ({"format": {"name": "plain", "widht": 4}}, "did you mean 'width'"),
         ({"digits": 10**6}, "digits"),
+        ({"operands": 1}, "operands"),
+        ({"operands": 101}, "operands"),
+        ({"operands": 3, "operation": "multiply"}, "operands 3 exist for add only, not for multiply"),
+        (
+            {"operands": 3, "sampler": "balanced"},
+            "balanced draws 2 operands, not 3: use equal_operands, uniform or full",
+        ),
+        ({"operands": 3, "test_sampler": "equal_lengths"}, "equal_lengths draws 2 operands, not 3"),
+        ({"operands": 3, "table": 20, "sampler": "revealed"}, "revealed draws 2 operands, not 3"),
+        ({"operands": 3, "exclude": {"lengths": (2,)}}, "exclusions exist for 2 operands only, not for 3"),
+        ({"sampler": "equal_operands"}, "equal_operands is for sums of more than 2 numbers"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(values, says):

@@ -77,6 +77,30 @@ def test_every_problem_counts_once_however_it_is_counted():
     assert report["by"]["slice"]["not seen"] == [363, 400]
 
 
+def test_sums_of_many_numbers_are_counted_by_digits_and_operands():
+    dataset = data(operands=4, digits=3, format="running_sums", test_sampler="equal_operands")
+    complete = oracle(dataset, lambda i, text: "9" + text[:-1] + "\n" if i % 4 else text[:-2] + "9\n")
+    report = evaluate(dataset.problems("test"), dataset.format, oracle(dataset), slices=slices_of(dataset)).as_dict()
+    problems = dataset.problems("test")
+    assert report["right"] == report["count"] == 400
+    assert {kind: sum(count for _, count in report["by"][kind].values()) for kind in ("digits", "operands")} == {
+        "digits": 400,
+        "operands": 400,
+    }
+    for operands in (2, 3, 4):
+        expected = sum(len(problem.operands) == operands for problem in problems)
+        assert report["by"]["operands"][str(operands)] == [expected, expected]
+    assert "lengths" not in report["by"]
+    assert evaluate(problems, dataset.format, complete).accuracy < 1
+    # Problems of two operands are told from these, and these from them.
+    other = data()
+    parts = slices_of(other)(list(problems))
+    assert parts["seen in training"].sum() <= sum(len(problem.operands) == 2 for problem in problems)
+    assert read_problems(["1+2+30=33"], "here")[0].answer == "33"
+    asked = DataConfig(operands=6, digits=8, format={"name": "running_sums"})
+    assert describe(EvaluationConfig(data=asked)) == "the test set of 8-digit add of up to 6 operands, greedy"
+
+
 def test_places_are_counted_from_the_lowest_digit():
     format = make_format("plain")
     problems = [ADD.problem("100", "23"), ADD.problem("5", "5"), ADD.problem("900", "200")]

@@ -12,8 +12,9 @@ from carryon.config import FormatConfig
 from carryon.errors import BadOperand, UnknownName, Unsupported
 from carryon.formats import FORMATS, make_format
 from carryon.formats.hints import LETTERS
-from carryon.operations import OPERATIONS, Problem, operation
+from carryon.operations import OPERATIONS, Lists, Problem, operation
 from carryon.rng import Stream
+from carryon.sampling import strata
 
 VECTORS = [json.loads(line) for line in (Path(__file__).parent / "vectors/formats.jsonl").read_text().splitlines()]
 PAIRS = [(op, name) for op in OPERATIONS for name, kind in FORMATS.items() if op in kind.operations]
@@ -69,6 +70,27 @@ GOLDEN = [
     ("subtract", "reverse_all", "128 367", {}, "821-763=", "932-\n", "-239"),
     ("add", "index_hints", "128 367", {}, "J1K2L8+J3K6L7=", "L5K9J4\n", "495"),
     ("add", "index_hints", "7 999", {"hints": 4}, "d7+b9c9d9=", "d6c0b0a1\n", "1006"),
+    ("add", "running_sums", "12 7 305", {}, "0012+0007+0305=", "0000>2100>9100>4230\n", "324"),
+    ("add", "running_sums", "7 58", {}, "007+058=", "000>700>560\n", "65"),
+    ("add", "running_sums", "0 0", {}, "00+00=", "00>00>00\n", "0"),
+    (
+        "add",
+        "running_sums",
+        "9 9 9 9 9 9 9 9 9 9 9 9",
+        {"stop": "###"},
+        "+".join(["009"] * 12) + "=",
+        "000>900>810>720>630>540>450>360>270>180>090>990>801###",
+        "108",
+    ),
+    ("add", "running_sums", "5 60 7", {"spaces": True}, "0 0 5+0 6 0+0 0 7=", "0 0 0>5 0 0>5 6 0>2 7 0\n", "72"),
+    ("multiply", "partial_products", "12 36", {}, "12*36=", "270+630=2700>2340\n", "432"),
+    ("multiply", "partial_products", "305 7", {}, "305*7=", "5312=5312\n", "2135"),
+    ("multiply", "partial_products", "7 305", {}, "7*305=", "53+00+12=5300>5300>5312\n", "2135"),
+    ("multiply", "partial_products", "0 0", {}, "0*0=", "00=00\n", "0"),
+    ("multiply", "partial_products", "99 98", {"spaces": True}, "9 9*9 8=", "2 9 7+1 9 8=2 9 7 0>2 0 7 9\n", "9702"),
+    ("add", "plain", "12 7 305", {}, "12+7+305=", "324\n", "324"),
+    ("add", "reverse_all", "12 7 305", {}, "21+7+503=", "423\n", "324"),
+    ("add", "index_hints", "7 999 95", {"hints": 5}, "d7+b9c9d9+c9d5=", "d1c0b1a1\n", "1101"),
     ("add", "hosted_plain", "677 898", {}, "6 7 7 + 8 9 8 =", " 1 5 7 5###", "1575"),
     ("add", "hosted_reverse", "749 785", {}, "7 4 9 + 7 8 5 =", " 4 3 5 1###", "1534"),
     ("subtract", "hosted_plain", "204 501", {}, "2 0 4 - 5 0 1 =", " - 2 9 7###", "-297"),
@@ -299,6 +321,12 @@ def test_reading_a_damaged_completion_never_raises(row, data):
         ("detailed_scratchpad", "4 9 5\n"),
         ("simplified_scratchpad", "A->5 , C->1\n495\n"),
         ("plain_padded", "495\n"),
+        ("running_sums", "4230\n"),
+        ("running_sums", "0000>2100>\n"),
+        ("running_sums", "0000>-12\n"),
+        ("partial_products", "270+630\n"),
+        ("partial_products", "2700>2340\n"),
+        ("partial_products", "270=\n"),
         ("plain_padded", "00495\n"),
         ("reverse_padded", "594\n"),
         ("hosted_plain", "4 9 5###"),
@@ -350,6 +378,9 @@ def test_spaces_are_asked_for_where_they_are_an_option():
         ("reverse", "5940$", "0495"),
         ("plain_padded", "0495\n", "495"),
         ("plain_padded", "0000\n", "0"),
+        ("running_sums", "000>700>560\n", "65"),
+        ("running_sums", "12>9999>0\n", "0"),  # work that goes astray and ends well
+        ("partial_products", "1+2=5=30>00\n", "0"),
         ("detailed_scratchpad", "</scratch>\n0 6\n", "06"),
         ("detailed_scratchpad_v2", "</scratch>\n0 0 6\n", "6"),
         ("detailed_scratchpad_v2", "</scratch>\n-0 0 6\n", "-6"),
@@ -358,6 +389,64 @@ def test_spaces_are_asked_for_where_they_are_an_option():
 )
 def test_leading_zeros_are_dropped_only_where_the_format_writes_them(name, completion, answer):
     assert make_format(name).read(completion) == answer
+
+
+# --- more than two operands ---------------------------------------------------------------------------------------
+
+MANY = [(name, options) for op, name, options in CASES if op == "add" and FORMATS[name].many]
+
+
+@pytest.mark.parametrize(("name", "options"), MANY)
+@pytest.mark.parametrize(("base", "most", "digits"), [(10, 3, 1), (10, 12, 6), (2, 5, 8), (7, 3, 30)])
+def test_sums_of_many_numbers_read_back(name, options, base, most, digits):
+    format, add = make_format(FormatConfig(name=name, **options), seed=3), operation("add", base)
+    domain = Lists(most, base**digits, base)
+    codes = strata.by_operands(domain, digits).of[most, digits].draw(Stream("many operands"), 20)
+    codes = np.concatenate([codes, domain.codes([0, domain.size - 1]), Stream("lists").below(domain.size, 10)])
+    examples = []
+    for operands in domain.operands(codes):
+        problem = Problem(add, operands)
+        examples.append(example := format.write(problem))
+        assert format.read(example.completion) == example.answer == problem.answer
+        assert format.asked(example.prompt) == problem.question
+        assert list(format.split(example.text * 3)) == [(example.prompt, example.completion)] * 3
+    texts = format.write_all(add, domain, codes)
+    assert list(texts.pairs()) == [(prompt, completion) for prompt, completion, _ in examples]
+
+
+@pytest.mark.parametrize("name", sorted({name for op, name in PAIRS if op == "add" and not FORMATS[name].many}))
+def test_formats_of_two_operands_refuse_a_third(name):
+    problem = operation("add").problem("1", "2", "3")
+    with pytest.raises(Unsupported, match=f"{name} does not exist for 3 operands: use running_sums"):
+        make_format(name).write(problem)
+    with pytest.raises(Unsupported, match=f"{name} does not exist for 5 operands"):
+        make_format(name).check("add", 5)
+
+
+def test_every_running_sum_is_the_one_before_and_the_next_operand():
+    format = make_format("running_sums")
+    for operands in Lists(9, 10**5).operands(Stream("sums").below(Lists(9, 10**5).size, 40)):
+        prompt, completion, _ = format.write(operation("add").problem(*operands))
+        terms, sums = prompt.removesuffix("=").split("+"), completion.removesuffix("\n").split(">")
+        assert len({*map(len, (*terms, *sums))}) == 1
+        numbers = [int(text[::-1]) for text in sums]
+        assert numbers[0] == 0
+        assert np.diff(numbers).tolist() == [*map(int, terms)]
+
+
+def test_partial_products_are_those_of_each_digit():
+    format, multiply = make_format("partial_products"), operation("multiply")
+    for problem in problems("multiply", count=200):
+        a, b = problem.operands
+        _, completion, _ = format.write(problem)
+        products, sums = completion.removesuffix("\n").split("=")
+        products, sums = products.split("+"), sums.split(">")
+        assert {*map(len, products)} == {len(a) + 1}
+        assert {*map(len, sums)} == {len(a) + len(b)}
+        assert [int(text[::-1]) for text in products] == [int(a) * int(digit) for digit in reversed(b)]
+        expected = [int(a) * int(b[-count:]) for count in range(1, len(b) + 1)]
+        assert [int(text[::-1]) for text in sums] == expected
+        assert format.read(completion) == multiply.answer(problem.operands)
 
 
 # --- noise --------------------------------------------------------------------------------------------------------

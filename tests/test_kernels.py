@@ -366,12 +366,13 @@ def test_where_compiling_ahead_fails_kernels_are_compiled_as_they_are_met(monkey
         (ModelConfig(reach=1), False),
         (ModelConfig(layers=2, loops=3), False),
         (ModelConfig(ids="shifted", places=300), True),
+        (ModelConfig(ids="coupling_sums"), False),
         (ModelConfig(layers=2, heads=4, width=32), False),  # heads too narrow for the matrix units
         (ModelConfig(layers=1, heads=12, width=768, context=1024), True),
     ],
 )
 def test_which_models_fit(config, fits):
-    model = Decoder(config, 14)
+    model = Decoder(config, 14, "0123456789*+=>")
     assert FusedLoss.fits(model, torch.bfloat16) == fits
     assert not FusedLoss.fits(model, torch.float32)
 

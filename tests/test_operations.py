@@ -1,5 +1,6 @@
 from decimal import ROUND_FLOOR, Decimal, getcontext
 from fractions import Fraction
+from itertools import product
 from math import factorial
 
 import numpy as np
@@ -7,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carryon.errors import BadOperand, UnknownName
-from carryon.operations import OPERATIONS, Problem, operation, parse_question
+from carryon.errors import BadOperand, UnknownName, Unsupported
+from carryon.operations import OPERATIONS, Lists, Problem, operation, parse_question
 from carryon.operations.decimals import decimal_text, parse_decimal
 from carryon.operations.digits import digit_sum, num_digits, to_text
 
@@ -124,7 +125,9 @@ def test_decimals_of_the_paper():
     [
         ("add", ["12", "x"]),
         ("add", ["12"]),
-        ("add", ["1", "2", "3"]),
+        ("add", ["1"] * 101),
+        ("add", ["1", "2", "03"]),
+        ("multiply", ["1", "2", "3"]),
         ("add", ["012", "3"]),
         ("add", ["-1", "3"]),
         ("add", ["+1", "3"]),
@@ -194,8 +197,62 @@ def test_codes_reach_any_number_of_digits(base, digits):
     assert domain.code(("1" + "0" * digits, "0")) is None
 
 
+@given(st.lists(numbers, min_size=2, max_size=100), bases)
+def test_sums_of_many_numbers_are_what_python_computes(terms, base):
+    add = operation("add", base)
+    problem = add.problem(*(to_text(term, base) for term in terms))
+    assert in_base(problem.answer, base) == sum(terms)
+    assert problem.question.count("+") == len(terms) - 1
+    assert parse_question(problem.question, base) == problem
+    assert add.running_sums(problem.operands) == [sum(terms[:count]) for count in range(1, len(terms) + 1)]
+    if len(terms) > 2:
+        with pytest.raises(Unsupported, match="columns are worked for 2 operands"):
+            add.steps(problem.operands)
+
+
+def test_lists_are_numbered_the_shorter_first():
+    domain = Lists(3, limit=10)
+    assert domain.size == 100 + 1_000
+    every = np.arange(domain.size)
+    operands = list(domain.operands(every))
+    assert operands == [*product("0123456789", repeat=2), *product("0123456789", repeat=3)]
+    assert [domain.code(texts) for texts in operands] == every.tolist()
+    assert domain.counts(every[[5, 99, 100, 1099]]) == [2, 2, 3, 3]
+    for outside in (("1",), ("1", "2", "3", "4"), ("1", "10")):
+        assert domain.code(outside) is None
+    assert operation("add").domain(1).code(("1", "2", "3")) is None
+
+
+@given(st.integers(2, 12), st.integers(1, 40), bases, st.data())
+def test_lists_of_any_size_read_back(most, digits, base, data):
+    domain = Lists(most, base**digits, base)
+    codes = domain.codes(data.draw(st.lists(st.integers(0, domain.size - 1), min_size=1, max_size=5)))
+    operands = list(domain.operands(codes))
+    assert [domain.code(texts) for texts in operands] == codes.tolist()
+    for texts, code in zip(operands, codes, strict=True):
+        numbers = np.array([[in_base(text, base) for text in texts]], object)
+        assert domain.join(numbers).tolist() == [code]
+        assert domain.longest(domain.codes([code])) == [max(map(len, texts))]
+
+
 def test_questions_that_nobody_asks_are_not_parsed():
-    for text in ("", "1+", "+1", "1+2+3", "1 + 2", "sin()", "cos(1.0)", "1+2=", "²+1", "1\n+2", "1+2\n"):
+    for text in (
+        "",
+        "1+",
+        "+1",
+        "1++2",
+        "1+" * 100 + "1",
+        "1-2-3",
+        "1*2*3",
+        "1+2-3",
+        "1 + 2",
+        "sin()",
+        "cos(1.0)",
+        "1+2=",
+        "²+1",
+        "1\n+2",
+        "1+2\n",
+    ):
         assert parse_question(text) is None
     with pytest.raises(BadOperand):
         parse_question("sin(7.5)")

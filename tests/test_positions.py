@@ -1,35 +1,58 @@
 """Which id a token has, and what is made of it. Worked examples come from the papers that the methods are from."""
 
 import math
+from collections import Counter
 
 import pytest
 import torch
+import torch.nn.functional as F
 from pydantic import ValidationError
 
-from carryon.config import IdsName, ModelConfig, RunConfig, choices, load
+from carryon.config import DataConfig, IdsName, ModelConfig, RunConfig, choices, load
+from carryon.data import make_dataset
 from carryon.errors import BadConfig, Unsupported
+from carryon.generation import Completer
 from carryon.model import Cache, Decoder
 from carryon.positions import IDS, POSITIONS, Fire
 from carryon.tokenizers import Characters
 
 torch.set_num_threads(1)
 
-READER = Characters("0123456789+=\n")
+READER, LEVELS = Characters("0123456789+=\n"), Characters("0123456789*+=>\n")
 SIZES = {"layers": 2, "heads": 2, "width": 16, "context": 24, "dropout": 0.0}
 ROOM = {"places": None, "shifted": 40, "scattered": 60, "abacus": 30, "coupling": 30}
+ROOM |= {"coupling_sums": 30, "coupling_products": 30}
+STREAMS = {"coupling_sums": 2, "coupling_products": 3}
 
 
 def make(ids="coupling", position="learned", **values):
     torch.manual_seed(0)
     config = ModelConfig(**{**SIZES, "ids": ids, "places": ROOM[ids], "position": position, **values})
-    return Decoder(config, READER.vocab_size, READER.tokens).eval()
+    reader = LEVELS if ids in STREAMS else READER
+    return Decoder(config, reader.vocab_size, reader.tokens).eval()
 
 
-def tokens(*texts):
-    return torch.tensor([READER.encode(text).tolist() for text in texts])
+def tokens(*texts, reader=READER):
+    return torch.tensor([reader.encode(text).tolist() for text in texts])
 
 
 SUMS = tokens("491+600=1901\n", "017+005=2200\n", "999+999=8991\n")
+ROWS = dict.fromkeys(ROOM, (SUMS, 8)) | {
+    "coupling_sums": (
+        tokens(
+            "012+007+035=000>210>910>450\n",
+            "099+001+012=000>990>001>211\n",
+            "050+099+099=000>050>941>842\n",
+            reader=LEVELS,
+        ),
+        12,
+    ),
+    "coupling_products": (
+        tokens("12*36=270+630=2700>2340\n", "99*98=297+198=2970>2079\n", "10*50=000+050=0000>0050\n", reader=LEVELS),
+        6,
+    ),
+}
+"""Rows that each kind of ids is for, and how long their prompts are."""
 
 
 def test_ids_are_those_of_the_config():
@@ -53,13 +76,17 @@ def test_worked_examples(ids, text, expected):
 
 @pytest.mark.parametrize("ids", IDS)
 def test_ids_of_what_was_asked_do_not_depend_on_what_is_answered(ids):
+    rows, prompt = ROWS[ids]
     numbers = make(ids).position.ids
-    whole = numbers(SUMS)
-    for length in range(8, 14):
-        assert torch.equal(numbers(SUMS[:, :length]), whole[:, :length])
-    other = SUMS.clone()
-    other[:, 8:] = other[:, 8:].flip(1)
-    assert torch.equal(numbers(other)[:, :8], whole[:, :8])
+    whole = numbers(rows)
+    assert whole.shape[2:] == ((STREAMS[ids],) if ids in STREAMS else ())
+    for length in range(prompt, rows.shape[1] + 1):
+        assert torch.equal(numbers(rows[:, :length]), whole[:, :length])
+    other = rows.clone()
+    for first in range(prompt, rows.shape[1]):
+        other[:, first:] = other[:, first:].flip(1)
+        assert torch.equal(numbers(other)[:, :first], numbers(other[:, :first]))
+    assert torch.equal(numbers(other)[:, :prompt], whole[:, :prompt])
 
 
 def test_training_meets_every_id_and_nothing_else():
@@ -126,23 +153,30 @@ def test_a_loop_leaves_out_what_does_not_count_and_changes_nothing(inject):
     torch.testing.assert_close(model.loss(inputs, targets, mask), -log_probabilities[mask].sum())
 
 
-COMBINED = [(ids, position, reach) for ids in IDS for position in POSITIONS for reach in (None, 1)]
+COMBINED = [
+    (ids, position, reach)
+    for ids in IDS
+    for position in POSITIONS
+    for reach in (None, 1)
+    if ids not in STREAMS or position in ("learned", "none")
+]
 
 
 @pytest.mark.parametrize(("ids", "position", "reach"), COMBINED)
 def test_any_ids_go_with_any_method_and_a_cache_changes_nothing(ids, position, reach):
     loops = {"loops": 3, "inject": True} if position in ("learned", "t5") else {}
-    model = make(ids, position, reach=reach, **loops)
-    full = model(SUMS)
-    later = SUMS.clone()
-    later[:, 10:] = (later[:, 10:] + 1) % 10
-    torch.testing.assert_close(model(later)[:, :10], full[:, :10])
-    cache = Cache(model.config, 3, 13, SUMS.device, torch.float32)
+    rows, prompt = ROWS[ids]
+    model = make(ids, position, reach=reach, context=30, **loops)
+    full, length = model(rows), rows.shape[1]
+    later = rows.clone()
+    later[:, prompt + 2 :] = (later[:, prompt + 2 :] + 1) % 10
+    torch.testing.assert_close(model(later)[:, : prompt + 2], full[:, : prompt + 2])
+    cache = Cache(model.config, 3, length, rows.device, torch.float32)
     with torch.no_grad():
-        begun = model.scores(model.begin(SUMS[:, :8], cache))
-        torch.testing.assert_close(begun, full[:, :8])
-        for at in range(8, 13):
-            scores = model.scores(model.go_on(SUMS[:, : at + 1], torch.full((3,), at), cache))
+        begun = model.scores(model.begin(rows[:, :prompt], cache))
+        torch.testing.assert_close(begun, full[:, :prompt])
+        for at in range(prompt, length):
+            scores = model.scores(model.go_on(rows[:, : at + 1], torch.full((3,), at), cache))
             torch.testing.assert_close(scores, full[:, at])
 
 
@@ -171,11 +205,219 @@ def test_what_is_out_of_reach_changes_nothing(position):
 
 
 def test_a_row_that_sees_little_sees_itself_and_what_has_no_id():
+    """And what has none sees all."""
     model = make(position="none", layers=1, reach=0)
-    weights = model.trace(tokens("\n7+5=2"))[1]["block0.attention.weights"][0, 0]
+    weights = model.trace(tokens("\n7+5=2\n"))[1]["block0.attention.weights"][0, 0]
+    assert (weights[-1] > 0).all()
     assert (weights[1:, 0] > 0).all()
     assert weights[3].tolist()[2] == 0  # the sign is one place away
     assert weights[3, 1] > 0  # the other operand's digit has the same id
+
+
+# --- several ids a token ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ids", "text", "expected"),
+    [
+        (
+            "coupling_sums",
+            "012+007+035=000>210>910>450\n",
+            [
+                [4, 3, 2, 1, 4, 3, 2, 1, 4, 3, 2, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 0],
+                [1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 0],
+            ],
+        ),
+        (
+            "coupling_sums",
+            "07+05=00>70>21\n",
+            [[3, 2, 1, 3, 2, *[1, 2, 3] * 3, 0], [1, 1, *[2] * 3, *[1] * 3, 2, 2, 2, 3, 3, 3, 0]],
+        ),
+        (
+            "coupling_products",
+            "12*36=270+630=2700>2340\n",
+            [
+                [3, 2, 0, 0, 0, 1, 2, 3, 4, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+                [0, 0, 0, 2, 1, 1, 1, 1, 1, 2, 2, 2, 2, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 0],
+                [0, 0, 6, 0, 0, 1, 2, 3, 4, 2, 3, 4, 5, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 0],
+            ],
+        ),
+        (
+            "coupling_products",
+            "305*7=5312=5312\n",
+            [
+                [4, 3, 2, 0, 0, 1, 2, 3, 4, 5, 0, 0, 0, 0, 0, 0],
+                [0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0],
+                [0, 0, 0, 6, 0, 1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 0],
+            ],
+        ),
+    ],
+)
+def test_worked_examples_of_several_ids(ids, text, expected):
+    assert make(ids).position.ids(tokens(text, reader=LEVELS))[0].T.tolist() == expected
+
+
+@pytest.mark.parametrize("ids", STREAMS)
+def test_each_stream_of_each_row_begins_anywhere_in_training_alone(ids):
+    torch.manual_seed(1)
+    rows, _ = ROWS[ids]
+    numbers = make(ids).position.ids
+    asked = numbers(rows)
+    assert torch.equal(numbers(rows), asked)
+    drawn = torch.stack([numbers.train()(rows) for _ in range(400)])
+    assert not drawn[:, asked == 0].any()
+    moved = (drawn - asked).masked_fill(asked == 0, -1)
+    starts = moved.amax(dim=2)  # draw by row by stream
+    assert ((moved == starts[:, :, None]) | (asked == 0)).all()
+    for stream in range(STREAMS[ids]):
+        last = int(asked[..., stream].max())
+        assert set(drawn[..., stream].unique().tolist()) == set(range(30))
+        assert set(starts[..., stream].unique().tolist()) == set(range(30 - last))
+        for other in range(stream):
+            assert (starts[..., stream] != starts[..., other]).any()
+        assert (starts[:, 0, stream] != starts[:, 1, stream]).any()
+    assert torch.equal(numbers.eval()(rows), asked)
+
+
+@pytest.mark.parametrize("ids", STREAMS)
+def test_with_several_ids_none_may_be_out_of_reach(ids):
+    """As the rule says it, pair by pair."""
+    rows, _ = ROWS[ids]
+    model = make(ids, "none", layers=1, reach=1, context=30)
+    weights = model.trace(rows)[1]["block0.attention.weights"]
+    numbers = model.position.ids(rows).tolist()
+    for row, of_tokens in enumerate(numbers):
+        for at, query in enumerate(of_tokens):
+            for back, key in enumerate(of_tokens[: at + 1]):
+                near = all(abs(q - k) <= 1 for q, k in zip(query, key, strict=True) if q > 0 and k > 0)
+                assert (weights[row, 0, at, back] > 0) == near, (at, back)
+
+
+@pytest.mark.parametrize("ids", STREAMS)
+def test_each_stream_has_vectors_of_its_own(ids):
+    model = make(ids)
+    count = STREAMS[ids]
+    assert model.position.table.weight.shape == (count * 30, 16)
+    vectors = model.position.table.weight.view(count, 30, 16)
+    rows, _ = ROWS[ids]
+    numbers = model.position.ids(rows)
+    expected = sum(vectors[stream][numbers[..., stream]] for stream in range(count))
+    torch.testing.assert_close(model.position.embed(numbers), expected)
+
+
+@pytest.mark.parametrize("reach", [None, 1])
+@pytest.mark.parametrize("ids", STREAMS)
+def test_prompts_of_other_lengths_beside_it_change_nothing(ids, reach):
+    """What is padded stands behind a prompt, and its ids are nobody's."""
+    long, short = ("0099+0001+0012=", "7+5=") if ids == "coupling_sums" else ("123*456=", "7*5=")
+    model = make(ids, reach=reach, context=40)
+    padded = torch.stack(
+        [F.pad(tokens(text, reader=LEVELS)[0], (0, 15 - len(text)), value=1) for text in (long, short)]
+    )
+    lengths = torch.tensor([len(long), len(short)])
+    cache = Cache(model.config, 2, 15, padded.device, torch.float32)
+    with torch.no_grad():
+        together = model.first_scores(padded, lengths, cache)
+        for row, text in enumerate((long, short)):
+            torch.testing.assert_close(together[row], model(tokens(text, reader=LEVELS))[0, -1])
+
+
+@pytest.mark.parametrize("reach", [None, 1])
+@pytest.mark.parametrize("ids", STREAMS)
+def test_what_is_written_with_a_cache_is_what_whole_rows_would_say(ids, reach):
+    """Token by token, whatever signs an untrained model writes."""
+    prompts = {
+        "coupling_sums": ["007+058=", "12+34+56=", "1+2+3+4=", "0123+0456=", "9+9=", "05+60+07="],
+        "coupling_products": ["12*36=", "305*7=", "7*305=", "99*98=", "1*1=", "12345*678="],
+    }[ids]
+    model, all_written = make(ids, reach=reach, context=60), ""
+    for seed in range(4):
+        torch.manual_seed(seed)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.dim() > 1:
+                    parameter.normal_(std=1.0)
+        expected = []
+        for prompt in prompts:
+            row = tokens(prompt, reader=LEVELS)
+            while row.shape[1] < len(prompt) + 20 and "\n" not in LEVELS.decode(row[0].numpy()):
+                row = torch.cat([row, model(row)[:, -1:].argmax(dim=-1)], dim=1)
+            expected.append(LEVELS.decode(row[0].numpy())[len(prompt) :])
+        assert Completer(model, LEVELS, lambda text: "\n" in text, 20)(prompts) == expected
+        all_written += "".join(expected)
+    assert len(set(all_written) & set("*+=>")) > 1
+
+
+@pytest.mark.parametrize(
+    ("ids", "fits", "too_long", "needed"),
+    [
+        # 28 digits of padding and the `=`; 29 sums; 28 digits of a product and its sign; 28 of a sum, and what ends it.
+        ("coupling_sums", "0" + "9" * 27 + "+" + "0" * 28 + "=", "0" * 29 + "+" + "0" * 29 + "=", 31),
+        ("coupling_sums", "+".join(["00"] * 28) + "=", "+".join(["00"] * 29) + "=", 31),
+        ("coupling_products", "9" * 26 + "*1=", "9" * 28 + "*=", 31),
+        ("coupling_products", "9" * 14 + "*" + "1" * 13 + "=", "9" * 14 + "*" + "1" * 14 + "=", 31),
+    ],
+)
+def test_several_ids_that_do_not_suffice_are_refused(ids, fits, too_long, needed):
+    model = make(ids, context=100)
+    model.check(tokens(fits, reader=LEVELS), more=1)
+    with pytest.raises(BadConfig, match=rf"need {needed} ids, and the model has 30: .* model.places={needed}"):
+        model.check(tokens(too_long, reader=LEVELS), more=1)
+    # Whatever a model goes on to write.
+    astray = tokens(fits + "1" * 40 + "+" * 20 + ">" * 40, reader=LEVELS)
+    assert make(ids, context=200).position.ids(astray).max() == 29
+
+
+def numbered(model, prompt, completion):
+    """The ids and the text of all that is asked, and of all that is written behind it."""
+    numbers = model.position.ids(tokens(prompt + completion, reader=LEVELS))[0]
+    room = model.position.ids(tokens(prompt, reader=LEVELS))[0].amax(dim=0) + torch.tensor(model.position.ids.grows)
+    assert (numbers.amax(dim=0) <= room).all(), "the prompt leaves room for what is written"
+    assert (numbers[:-1].amax(dim=1) > 0).all()
+    both = [(tuple(ids), text) for ids, text in zip(numbers.tolist(), prompt + completion, strict=True)]
+    return both[: len(prompt)], both[len(prompt) :]
+
+
+def values(pairs):
+    """Numbers, put together from (number, weight) and digit."""
+    found = Counter()
+    for (number, weight), digit in pairs:
+        found[number] += int(digit) * 10 ** (weight - 2)  # units have 2
+    return found
+
+
+def test_sums_find_their_operands_by_their_ids():
+    model = make("coupling_sums", context=400, places=60)
+    data = DataConfig(operands=5, digits=6, format="running_sums", num_examples=200, num_test=9)
+    for prompt, completion, answer in make_dataset(data).examples("train"):
+        asked, written = (
+            values(((number, weight), text) for (weight, number), text in part if text.isdigit())
+            for part in numbered(model, prompt, completion)
+        )
+        assert written[1] == 0
+        assert [*written] == [*range(1, len(asked) + 2)]
+        assert all(written[number + 1] == written[number] + asked[number] for number in asked)
+        assert written[len(asked) + 1] == int(answer)
+
+
+def test_products_find_their_digits_by_their_ids():
+    model = make("coupling_products", context=400, places=60)
+    data = DataConfig(operation="multiply", digits=5, format="partial_products", num_examples=200, num_test=9)
+    for prompt, completion, answer in make_dataset(data).examples("train"):
+        asked, written = numbered(model, prompt, completion)
+        asked, written = ([(ids, text) for ids, text in part if text.isdigit()] for part in (asked, written))
+        first = values(((0, of_first), text) for (of_first, _, _), text in asked if of_first)[0]
+        second = {of_second: int(text) for (_, of_second, _), text in asked if of_second}
+        products = values(((of_second, of_first), text) for (of_first, of_second, _), text in written if of_first)
+        assert products == Counter({place: first * digit for place, digit in second.items()})
+        shifted = values(((of_second, place), text) for (of_first, of_second, place), text in written if of_first)
+        sums = values(((of_second, place), text) for (of_first, of_second, place), text in written if not of_first)
+        for number in second:
+            assert sums[number] == sum(shifted[earlier] for earlier in range(1, number + 1))
+        assert sums[max(second)] == int(answer)
+        assert max(place for (_, _, place), _ in written) + 1 == max(
+            place for (_, _, place), _ in numbered(model, prompt, "")[0]
+        )
 
 
 def test_t5_shares_numbers_among_distances():
@@ -232,6 +474,9 @@ def test_ids_of_digits_need_the_tokens_texts():
         ({"ids": "scattered", "places": 256}, "scattered ids need more of them"),
         ({"ids": "couplin"}, "did you mean 'coupling'"),
         ({"reach": -1}, "model.reach"),
+        ({"ids": "coupling_sums", "position": "rotary"}, "gives a token 2 ids, and rotary positions go by one: set"),
+        ({"ids": "coupling_products", "position": "fire"}, "coupling_products gives a token 3 ids, and fire positions"),
+        ({"ids": "coupling_sums", "position": "sinusoidal"}, "sinusoidal positions go by one"),
     ],
 )
 def test_models_that_cannot_be(model, says):
@@ -253,6 +498,14 @@ COUPLED = {
         ({"train": {}}, "set train.packing=rows and train.loss=answer"),
         ({"train": {"packing": "rows"}}, "set train.packing=rows and train.loss=answer"),
         ({"data": {"format": "reverse"}}, "set data.format.name=reverse_padded, not reverse"),
+        ({"data": {"format": {"name": "reverse_padded", "spaces": True}}}, "set data.format.spaces=false"),
+        ({"model": {"ids": "coupling_sums"}}, "set data.format.name=running_sums, not reverse_padded"),
+        ({"model": {"ids": "coupling_products"}}, "set data.format.name=partial_products, not reverse_padded"),
+        ({"model": {"ids": "coupling_sums"}, "data": {"format": "running_sums", "operands": 5}}, None),
+        (
+            {"model": {"ids": "coupling_products"}, "data": {"format": "partial_products", "operation": "multiply"}},
+            None,
+        ),
         ({"mix": [{"format": "plain", "digits": 2}]}, "set data.format.name=reverse_padded, not plain"),
         ({"evaluations": [{"examples": 2}]}, "coupled ids know one problem at a time"),
         ({"watch": [{"prefix": "\n"}]}, "coupled ids know one problem at a time"),

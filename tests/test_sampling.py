@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from carryon.config import DataConfig, ExcludeConfig
 from carryon.data import make_dataset
 from carryon.errors import OutOfProblems, UnknownName, Unsupported
-from carryon.operations import Pairs, operation
+from carryon.operations import Lists, Pairs, operation
 from carryon.rng import Stream
 from carryon.sampling import SAMPLERS, Barred, Drawing, make_plan, strata
 from carryon.sampling.exclusions import random_numbers, rarest_numbers
@@ -17,7 +17,7 @@ from carryon.sampling.plans import deal
 
 ADD = operation("add")
 SIZES = (500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000, 20_000, 40_000)
-ALL_PAIRS = sorted(set(SAMPLERS) - {"revealed"})
+ALL_PAIRS = sorted(set(SAMPLERS) - {"revealed", "equal_operands"})
 
 
 def nothing(domain):
@@ -285,16 +285,70 @@ def test_a_block_may_end_at_a_length(sampler):
     counts = digits_of(domain, drawing.block(9_000, "block", 7, longest=4))
     assert sorted(counts) == [1, 2, 3, 4]
     share = {"balanced_lengths": [100, 1_978, 2_967, 3_955], "equal_lengths": [100, 2_966, 2_967, 2_967]}[sampler]
-    assert [counts[length] for length in (1, 2, 3, 4)] == pytest.approx(
-        share, abs=2
-    )  # (2, 1) and (2, 2), (3, 1), …: by pairs of lengths
+    # By pairs of lengths: (2, 1) and (2, 2), three of three digits, four of four.
+    assert [counts[length] for length in (1, 2, 3, 4)] == pytest.approx(share, abs=2)
     assert max(digits_of(domain, drawing.block(9_900, "block", 7, longest=1))) == 2  # of one digit there are 100
     assert digits_of(domain, drawing.block(9_000, "block", 7, longest=9)) == digits_of(
         domain, drawing.block(9_000, "block", 7)
     )
 
 
+def test_lists_are_drawn_by_operands_and_length():
+    """Every class alike; in half of a class all numbers have its length, of the others every length is as likely."""
+    domain = Lists(4, 10**8)
+    codes = Drawing(make_plan("equal_operands", domain, ADD), nothing(domain)).distinct(12_000, "train", 0)
+    lists = list(domain.operands(codes))
+    assert len(set(lists)) == 12_000
+    classes = Counter((len(texts), max(map(len, texts))) for texts in lists)
+    assert set(classes) == {(count, longest) for count in (2, 3, 4) for longest in range(1, 9)}
+    assert classes.pop((2, 1)) == 100  # all there are
+    assert set(classes.values()) <= {517, 518}
+    long = [texts for texts in lists if max(map(len, texts)) == 8]
+    alike = [texts for texts in long if set(map(len, texts)) == {8}]
+    # One in 8 more for two numbers, one in 64 for three: lengths that are alike by chance.
+    assert abs(len(alike) / len(long) - 0.5 - (1 / 8 + 1 / 64) / 6) < 0.05
+    # Of the others one has eight digits, at any place, and each of the rest as often every length.
+    lengths = Counter(length for texts in long if texts not in alike for length in sorted(map(len, texts))[:-1])
+    assert max(lengths.values()) < 1.35 * min(count for length, count in lengths.items() if length < 8)
+    for place in range(2):
+        assert 0.4 < np.mean([len(texts[place]) == 8 for texts in long if len(texts) == 2 and texts not in alike]) < 0.6
+
+
+@pytest.mark.parametrize(("most", "digits"), [(3, 2), (5, 30)])
+def test_strata_of_lists_hold_what_they_say(most, digits):
+    domain = Lists(most, 10**digits)
+    classes = strata.by_operands(domain, digits)
+    assert sum(stratum.size for stratum in classes.of.values()) == domain.size
+    full = strata.FullLists(domain)
+    assert full.size == classes.of[most, digits].size
+    assert set(classes.label(full.draw(Stream("full"), 500))) == {(most, digits)}
+    for key, stratum in classes.of.items():
+        codes = stratum.draw(Stream("lists", *key), 300)
+        assert set(classes.label(codes)) == {key}
+        assert all(0 <= code < domain.size for code in codes.tolist())
+    if most == 3:
+        drawn = classes.of[3, 1].draw(Stream("every"), 20_000)
+        assert len(set(drawn.tolist())) == 1_000
+
+
+def test_smaller_sets_of_lists_lie_in_larger_ones():
+    domain, smaller = Lists(4, 10**4), set()
+    for size in (10, 100, 1_000, 5_000, 20_000):
+        larger = set(Drawing(make_plan("equal_operands", domain, ADD), nothing(domain)).distinct(size, "t", 1).tolist())
+        assert smaller < larger
+        assert len(larger) == size
+        smaller = larger
+
+
 def test_samplers_that_do_not_fit_are_refused():
+    lists = Lists(3, 1_000)
+    for sampler in set(SAMPLERS) - {"uniform", "full_length", "equal_operands", "revealed"}:
+        with pytest.raises(Unsupported, match="two operands; more have equal_operands, uniform and full_length"):
+            make_plan(sampler, lists, ADD)
+    with pytest.raises(Unsupported, match="more than 2 numbers: use uniform or equal_lengths"):
+        make_plan("equal_operands", ADD.domain(3), ADD)
+    with pytest.raises(Unsupported, match="19,800 classes of operands and digits, at most 10,000"):
+        make_plan("equal_operands", Lists(100, 10**200), ADD)
     sine = operation("sine")
     for sampler in set(SAMPLERS) - {"uniform", "revealed"}:
         with pytest.raises(Unsupported, match="uniform"):

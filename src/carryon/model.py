@@ -296,7 +296,7 @@ class Decoder(LanguageModel):
         else:
             shared, first_BTD, ids_BT, mask = read
             cache.keys[:, :, :, :place], cache.values[:, :, :, :place] = shared.keys, shared.values
-            at_BT = torch.arange(place, tokens_BT.shape[1], device=tokens_BT.device).expand(ids_BT.shape)
+            at_BT = torch.arange(place, tokens_BT.shape[1], device=tokens_BT.device).expand(first_BTD.shape[:2])
             x_BTD = self._through(first_BTD, ids_BT, cache, at_BT, mask)
         return self.scores(x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), lengths_B - 1 - place])
 
@@ -320,7 +320,7 @@ class Decoder(LanguageModel):
         """
         ids_BS = self.position.ids(tokens_BS)
         at_B1 = at_B.unsqueeze(1)
-        ids_B1 = ids_BS.gather(1, at_B1)
+        ids_B1 = ids_BS[torch.arange(len(ids_BS), device=ids_BS.device).unsqueeze(1), at_B1]
         x_B1D = self._embed(tokens_BS.gather(1, at_B1), ids_B1)
         places_S = torch.arange(tokens_BS.shape[1], device=tokens_BS.device)
         mask = torch.zeros(tokens_BS.shape, device=tokens_BS.device).masked_fill(places_S > at_B1, float("-inf"))

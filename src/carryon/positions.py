@@ -9,16 +9,19 @@ Every token is given an id, and a method uses the ids of two places in any of th
 Which id a token has is a choice of its own: its place in the row, or the place of a digit in its number, so that digits
 that are added have the same. Any of IDS goes with any of POSITIONS:
 
-    position coupling   learned vectors, `coupling` ids
-    Abacus              learned vectors, `abacus` ids
+    position coupling               learned vectors, `coupling` ids
+    Abacus                          learned vectors, `abacus` ids
+    position coupling of levels     learned vectors, `coupling_sums` or `coupling_products` ids: two or three a token
 
 and with `reach`, tokens only see those whose ids are near. A new way is a class here, its line in a table below and its
 name in config.
-Shapes: B batch, T tokens, S tokens attended to, H heads, K width of one head, D width.
+Shapes: B batch, T tokens, S tokens attended to, H heads, K width of one head, D width, N ids of a token. Where a token
+has several, ids_BT is BTN, and each of the N is a stream of its own.
 """
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -89,6 +92,8 @@ class OfDigits(Ids):
     """What ids of digits have in common: 0 for what stands in no number."""
 
     is_digit_V: Tensor
+    grows: ClassVar[tuple[int, ...]] = (1,)
+    """How much the ids, stream by stream, may grow with every digit that is counted behind a prompt."""
 
     def __init__(self, config: ModelConfig, tokens: Sequence[str]) -> None:
         super().__init__(config, tokens)
@@ -101,12 +106,24 @@ class OfDigits(Ids):
         return super().forward(tokens_BT).clamp(max=self.room - 1)
 
     def check(self, tokens_BT: Tensor, more: int) -> None:
-        most = int(self.of(tokens_BT).max()) + more
+        ids_BT = self.of(tokens_BT)
+        most = int((ids_BT + more * torch.tensor(self.grows, device=ids_BT.device)).max())
         if most >= self.room:
             raise BadConfig(
                 f"numbers this long need {most + 1} ids, and the model has {self.room}: ask something shorter, or "
                 f"train with model.places={most + 1}"
             )
+
+    def _since(self, tokens_BT: Tensor) -> Tensor:
+        """How far back the last token is that is no digit; 0: this one."""
+        places_BT = super().of(tokens_BT)
+        return places_BT - torch.where(self.is_digit_V[tokens_BT], -1, places_BT).cummax(dim=1).values
+
+    def _until(self, tokens_BT: Tensor) -> Tensor:
+        """How far ahead the next one is."""
+        places_BT = super().of(tokens_BT)
+        ends_BT = torch.where(self.is_digit_V[tokens_BT], tokens_BT.shape[1], places_BT)
+        return ends_BT.flip(1).cummin(dim=1).values.flip(1) - places_BT
 
     def _mark(self, name: str, tokens: Sequence[str], texts: Sequence[str]) -> None:
         self.register_buffer(name, torch.tensor([text != "" and text in texts for text in tokens]), persistent=False)
@@ -122,11 +139,7 @@ class Abacus(OfDigits):
     """
 
     def of(self, tokens_BT: Tensor) -> Tensor:
-        digit_BT = self.is_digit_V[tokens_BT]
-        places_BT = super().of(tokens_BT) + 1
-        # The place of the last token before it that is no digit.
-        before_BT = torch.where(digit_BT, 0, places_BT).cummax(dim=1).values
-        return torch.where(digit_BT, places_BT - before_BT, 0)
+        return self._since(tokens_BT)
 
     def drawn(self, ids_BT: Tensor) -> Tensor:
         return torch.where(ids_BT > 0, ids_BT + _below(self.room - ids_BT.max()), 0)
@@ -144,25 +157,90 @@ class Coupling(OfDigits):
 
     is_sign_V: Tensor
     is_equals_V: Tensor
+    is_plus_V: Tensor
+    is_times_V: Tensor
+    is_arrow_V: Tensor
+    signs: ClassVar[str] = "+-="
 
     def __init__(self, config: ModelConfig, tokens: Sequence[str]) -> None:
         super().__init__(config, tokens)
-        self._mark("is_sign_V", tokens, "+-=")
-        self._mark("is_equals_V", tokens, "=")
+        self._mark("is_sign_V", tokens, self.signs)
+        for name, sign in (("equals", "="), ("plus", "+"), ("times", "*"), ("arrow", ">")):
+            self._mark(f"is_{name}_V", tokens, sign)
 
     def of(self, tokens_BT: Tensor) -> Tensor:
-        digit_BT, T = self.is_digit_V[tokens_BT], tokens_BT.shape[1]
-        places_BT = super().of(tokens_BT)
-        # How far the next token is that is no digit, and how far the last.
-        after_BT = torch.where(digit_BT, T, places_BT).flip(1).cummin(dim=1).values.flip(1)
-        before_BT = torch.where(digit_BT, -1, places_BT).cummax(dim=1).values
-        answered_BT = self.is_equals_V[tokens_BT].cumsum(dim=1) > 0
-        weights_BT = torch.where(answered_BT, places_BT - before_BT, after_BT - places_BT)
-        return torch.where(digit_BT, 1 + weights_BT, self.is_sign_V[tokens_BT].long())
+        answered_BT = _so_far(self.is_equals_V, tokens_BT) > 0
+        weights_BT = torch.where(answered_BT, self._since(tokens_BT), self._until(tokens_BT))
+        return torch.where(self.is_digit_V[tokens_BT], 1 + weights_BT, self.is_sign_V[tokens_BT].long())
 
     def drawn(self, ids_BT: Tensor) -> Tensor:
         start_B1 = _below(self.room - ids_BT.max(dim=1, keepdim=True).values)
         return torch.where(ids_BT > 0, ids_BT + start_B1, 0)
+
+
+class CouplingSums(Coupling):
+    """Two ids a token, for running_sums: the digit's weight, and which number it is in (Cho et al., 2025).
+
+        0 1 2 + 0 0 7 + 0 3 5 = 0 0 0 > 2 1 0 > 9 1 0 > 4 5 0
+        4 3 2 1 4 3 2 1 4 3 2 1 2 3 4 1 2 3 4 1 2 3 4 1 2 3 4
+        1 1 1 2 2 2 2 3 3 3 3 1 1 1 1 2 2 2 2 3 3 3 3 4 4 4 4
+
+    A sign has the id of the number it begins. Where sum n is written, operand n-1 and sum n-1 have the id before.
+    """
+
+    grows = (0, 1)
+    signs = "+=>"
+
+    def of(self, tokens_BT: Tensor) -> Tensor:
+        weights_BT = super().of(tokens_BT)
+        answered_BT = _so_far(self.is_equals_V, tokens_BT) > 0
+        added_BT, summed_BT = (_so_far(sign_V, tokens_BT) for sign_V in (self.is_plus_V, self.is_arrow_V))
+        numbers_BT = 1 + torch.where(answered_BT, summed_BT, added_BT)
+        return torch.stack([weights_BT, torch.where(weights_BT > 0, numbers_BT, 0)], dim=2)
+
+
+class CouplingProducts(Coupling):
+    """Three ids a token, for partial_products (Cho et al., 2025).
+
+    The first: the weight of a digit of the first number, and of a product's. The second: the weight of a digit of the
+    second number, for the product that it makes and the sum that this goes into. The third: the weight that a product's
+    digit has in the sum, and a sum's digit.
+
+        1 2 * 3 6 = 2 7 0 + 6 3 0 = 2 7 0 0 > 2 3 4 0
+        3 2 0 0 0 1 2 3 4 1 2 3 4 0 0 0 0 0 0 0 0 0 0
+        0 0 0 2 1 1 1 1 1 2 2 2 2 1 1 1 1 1 2 2 2 2 2
+        0 0 6 0 0 1 2 3 4 2 3 4 5 1 2 3 4 5 1 2 3 4 5
+
+    A sign has the ids of the number it begins, one below those of its first digit. The `*` has the weight behind the
+    sums' last, so that their end, too, is found by a like id.
+    """
+
+    grows = (1, 0, 0)
+    signs = "*+=>"
+
+    def of(self, tokens_BT: Tensor) -> Tensor:
+        digit_BT, since_BT, until_BT = self.is_digit_V[tokens_BT], self._since(tokens_BT), self._until(tokens_BT)
+        equals_BT, times_BT, added_BT, summed_BT = (
+            _so_far(sign_V, tokens_BT)
+            for sign_V in (self.is_equals_V, self.is_times_V, self.is_plus_V, self.is_arrow_V)
+        )
+        asked_BT, written_BT = equals_BT == 0, digit_BT | self.is_sign_V[tokens_BT]
+        first_BT, second_BT = asked_BT & digit_BT & (times_BT == 0), asked_BT & digit_BT & (times_BT > 0)
+        product_BT, sum_BT = written_BT & (equals_BT == 1), written_BT & (equals_BT > 1)
+        lengths_B1 = (first_BT | second_BT).sum(dim=1, keepdim=True)
+        streams = (
+            first_BT * (1 + until_BT) + product_BT * (1 + since_BT),
+            second_BT * until_BT + product_BT * (1 + added_BT) + sum_BT * (1 + summed_BT),
+            (asked_BT & self.is_times_V[tokens_BT]) * (2 + lengths_B1)
+            + product_BT * (1 + since_BT + added_BT)
+            + sum_BT * (1 + since_BT),
+        )
+        return torch.stack(streams, dim=2)
+
+
+def _so_far(mark_V: Tensor, tokens_BT: Tensor) -> Tensor:
+    """How many tokens up to this one have the mark."""
+    return mark_V[tokens_BT].cumsum(dim=1)
 
 
 def _below(ends: Tensor) -> Tensor:
@@ -176,6 +254,8 @@ IDS: dict[str, type[Ids]] = {
     "scattered": Scattered,
     "abacus": Abacus,
     "coupling": Coupling,
+    "coupling_sums": CouplingSums,
+    "coupling_products": CouplingProducts,
 }
 
 
@@ -207,14 +287,23 @@ class Position(nn.Module):
     def bias(self, ids_BT: Tensor, ids_BS: Tensor) -> Tensor | None:
         if ids_BT.stride(0) == ids_BS.stride(0) == 0:  # all rows have the same: once is enough
             ids_BT, ids_BS = ids_BT[:1], ids_BS[:1]
-        ids_BT1, ids_B1S = ids_BT[:, :, None], ids_BS[:, None, :]
-        bias = self.compare(ids_BT1, ids_B1S)
-        if self.config.reach is None:
+        bias = None if self.config.streams > 1 else self.compare(ids_BT[:, :, None], ids_BS[:, None])
+        if (reach := self.config.reach) is None:
             return bias
-        # What has no id, such as a mark that begins a row, is seen by all, and sees all.
-        far_BTS = ((ids_BT1 - ids_B1S).abs() > self.config.reach) & (ids_B1S > 0) & (ids_BT1 > 0)
+        streams = [(ids_BT, ids_BS)]
+        if self.config.streams > 1:
+            streams = list(zip(ids_BT.unbind(dim=2), ids_BS.unbind(dim=2), strict=True))
+        far_BTS = _far(*streams[0], reach)
+        for own, others in streams[1:]:
+            far_BTS = far_BTS | _far(own, others, reach)
         hidden = torch.zeros(far_BTS.shape, device=ids_BT.device).masked_fill(far_BTS, float("-inf"))[:, None]
         return hidden if bias is None else bias + hidden
+
+
+def _far(ids_BT: Tensor, ids_BS: Tensor, reach: int) -> Tensor:
+    """What is out of reach. What has no id, such as a mark that begins a row, sees all and is seen by all."""
+    ids_BT1, ids_B1S = ids_BT[:, :, None], ids_BS[:, None]
+    return ((ids_BT1 - ids_B1S).abs() > reach) & (ids_BT1 > 0) & (ids_B1S > 0)
 
 
 class NoPosition(Position):
@@ -222,13 +311,21 @@ class NoPosition(Position):
 
 
 class Learned(Position):
-    """A vector for each id, learned: the paper's and GPT-2's way."""
+    """A vector for each id, learned: the paper's and GPT-2's way. Of several ids, each has vectors of its own, and a
+    token the sum of its.
+    """
+
+    starts_N: Tensor
 
     def __init__(self, config: ModelConfig, tokens: Sequence[str] = ()) -> None:
         super().__init__(config, tokens)
-        self.table = nn.Embedding(config.room, config.width)
+        self.table = nn.Embedding(config.streams * config.room, config.width)
+        self.register_buffer("starts_N", torch.arange(config.streams) * config.room, persistent=False)
 
     def embed(self, ids_BT: Tensor) -> Tensor:
+        if self.config.streams > 1:
+            summed: Tensor = self.table(ids_BT + self.starts_N).sum(dim=2)
+            return summed
         embedded: Tensor = self.table(ids_BT)
         return embedded
 

@@ -25,18 +25,19 @@ def make(
         str | None,
         typer.Option(
             help="uniform, full_length, balanced_full_length, balanced_digits, balanced_carries, balanced, "
-            "balanced_lengths, equal_lengths "
-            "or revealed; balanced if left out (sine, sqrt: uniform)."
+            "balanced_lengths, equal_lengths, equal_operands "
+            "or revealed; balanced if left out (more than two operands: equal_operands; sine, sqrt: uniform)."
         ),
     ] = None,
     digits: Annotated[int, number("Longest operand of the integer operations.")] = 3,
+    operands: Annotated[int, number("add: the most numbers of a sum.")] = 2,
     base: Annotated[int, number("2 to 10, for the integer operations.")] = 10,
     seed: Annotated[int, number("Which training sample.")] = 0,
     split_seed: Annotated[int, number("Which test and validation sets.")] = 0,
     test: Annotated[int | None, number("Test examples; 10,000 or what a small domain allows.")] = None,
     validation: Annotated[int | None, number("Validation examples; 1,000 or what a small domain allows.")] = None,
     test_sampler: Annotated[
-        str, typer.Option(help="uniform, equal_lengths to test every length alike, or full_length.")
+        str, typer.Option(help="uniform, equal_lengths or equal_operands to test all alike, or full_length.")
     ] = "uniform",
     form: Annotated[str, typer.Option("--as", help="txt, jsonl, parquet, hf, openai or openai_prompt.")] = "jsonl",
     spaces: Annotated[bool, typer.Option("--spaces", help="A space between neighbouring digits.")] = False,
@@ -78,6 +79,7 @@ def make(
             "operation": operation,
             "base": base,
             "digits": digits,
+            "operands": operands,
             "table": table,
             "format": format_options,
             "sampler": sampler,
@@ -176,6 +178,7 @@ def _print_manifest(manifest: "Manifest", path: Path) -> None:
     config = manifest.config
     out = console()
     domain = f", up to {config.digits} digits" if config.is_integer and not config.table else ""
+    domain += f", up to {config.operands} operands" if config.operands > 2 else ""
     domain += f", base {config.base}" if config.base != 10 else ""
     out.print(
         f"[bold]{escape(str(path))}[/]: {config.operation} in the format {config.format.name}{domain}, sampler "
@@ -185,7 +188,8 @@ def _print_manifest(manifest: "Manifest", path: Path) -> None:
     table = Table()
     table.add_column("split")
     table.add_column("examples", justify="right")
-    kinds = {"digits": "digits", "carries": "borrows" if config.operation == "subtract" else "carries"}
+    carries = "borrows" if config.operation == "subtract" else "carries"
+    kinds = {"digits": "digits", "carries": carries, "operands": "operands"}
     labels = {kind: sorted({k for r in manifest.splits.values() for k in getattr(r, kind)}, key=int) for kind in kinds}
     for kind, word in kinds.items():
         if labels[kind]:

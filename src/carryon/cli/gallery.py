@@ -63,6 +63,8 @@ def make_entries(
         for format_name, kind in FORMATS.items():
             if (only_format and format_name != only_format) or name not in kind.operations:
                 continue
+            if len(problem.operands) > 2 and not kind.many:
+                continue
             options: dict[str, Any] = {}
             if format_name.endswith("_padded"):
                 options["width"] = max(3, *map(len, problem.operands))
@@ -72,7 +74,8 @@ def make_entries(
                 | example._asdict()
             )
     if not entries:
-        raise Unsupported(f"format {only_format} does not exist for {only_operation}")
+        many = f" of {len(operands)} operands" if operands and len(operands) > 2 else ""
+        raise Unsupported(f"format {only_format} does not exist for {only_operation}{many}")
     return entries
 
 

@@ -222,7 +222,7 @@ def _prepare(question: Any, data: Any, seed: int, file: Path | None) -> tuple[An
     from ..operations import Problems
 
     format = make_format(data.format, seed)
-    format.check(data.operation)
+    format.check(data.operation, data.operands)
     problems: Any
     if file is not None:
         with open(file, encoding="utf-8") as lines:

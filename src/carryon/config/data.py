@@ -5,7 +5,16 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from .base import Config
-from .names import MAX_DIGITS, MAX_EXAMPLES, MAX_HINTS, FormatName, Noise, OperationName, SamplerName
+from .names import (
+    MAX_DIGITS,
+    MAX_EXAMPLES,
+    MAX_HINTS,
+    MAX_OPERANDS,
+    FormatName,
+    Noise,
+    OperationName,
+    SamplerName,
+)
 
 
 class FormatConfig(Config):
@@ -95,11 +104,14 @@ class DataConfig(Config):
     base: int = Field(default=10, ge=2, le=10)
     digits: int = Field(default=3, ge=1, le=MAX_DIGITS)
     """Longest operand of the integer operations."""
+    operands: int = Field(default=2, ge=2, le=MAX_OPERANDS)
+    """add: the most numbers of a sum; above 2 there are sums of 2, of 3, and so on up to these."""
     table: int | None = Field(default=None, ge=2, le=1_000_000)
     """revealed: operands are 0 … table-1."""
     format: Annotated[FormatConfig, BeforeValidator(_name_alone)] = FormatConfig()
     sampler: SamplerName | None = None
-    """None: balanced for the integer operations, uniform for sine and sqrt."""
+    """None: balanced for the integer operations, equal_operands for sums of more than two numbers, uniform for sine
+    and sqrt."""
     num_examples: int = Field(default=10_000, ge=1, le=MAX_EXAMPLES)
     """Training examples; with endless sampling, the size of the blocks it comes in."""
     exclude: ExcludeConfig = ExcludeConfig()
@@ -107,8 +119,9 @@ class DataConfig(Config):
     """None: 10,000, or 60 % of a domain too small for that."""
     num_validation: int | None = Field(default=None, ge=0, le=MAX_EXAMPLES)
     """None: 1,000, or 10 % of a domain too small for that."""
-    test_sampler: Literal["uniform", "equal_lengths", "full_length"] = "uniform"
-    """equal_lengths: as many test problems of every length; full_length: only such as have all digits."""
+    test_sampler: Literal["uniform", "equal_lengths", "full_length", "equal_operands"] = "uniform"
+    """equal_lengths: as many test problems of every length; full_length: only such as have all digits, and of more
+    operands all of these; equal_operands: as many of every number of operands and every length."""
     split_seed: int = Field(default=0, ge=0)
     """Which test and validation sets. The training sample has its own seed, which belongs to the run."""
 
@@ -126,6 +139,8 @@ class DataConfig(Config):
 
     @property
     def sampler_name(self) -> SamplerName:
+        if self.operands > 2:
+            return self.sampler or "equal_operands"
         return self.sampler or ("balanced" if self.is_integer else "uniform")
 
     @model_validator(mode="after")
@@ -137,6 +152,7 @@ class DataConfig(Config):
             problems.append(f"exclusions exist for the integer operations only, not for {self.operation}")
         if (self.table is None) == (self.sampler == "revealed"):
             problems.append("table goes with sampler revealed, and the other way round")
+        problems += self._faults_of_operands()
         if self.format.name.endswith("_padded") and self.is_integer and 0 < self.format.width < self.longest:
             problems.append(
                 f"format.width {self.format.width} is too narrow for {self.longest}-digit operands: "
@@ -149,3 +165,20 @@ class DataConfig(Config):
         if problems:
             raise ValueError("; ".join(problems))
         return self
+
+    def _faults_of_operands(self) -> list[str]:
+        if self.operands == 2:
+            if "equal_operands" in (self.sampler, self.test_sampler):
+                return ["equal_operands is for sums of more than 2 numbers: set operands, or use equal_lengths"]
+            return []
+        if self.operation != "add":
+            return [f"operands {self.operands} exist for add only, not for {self.operation}: leave them out"]
+        faults = []
+        kinds = ("equal_operands", "uniform", "full_length")
+        if others := [name for name in (self.sampler_name, self.test_sampler) if name not in kinds]:
+            faults.append(
+                f"{others[0]} draws 2 operands, not {self.operands}: use {', '.join(kinds[:-1])} or {kinds[-1]}"
+            )
+        if not self.exclude.is_empty:
+            faults.append(f"exclusions exist for 2 operands only, not for {self.operands}: leave them out")
+        return faults

@@ -26,14 +26,20 @@ class ModelConfig(Config):
     ids: IdsName = "places"
     """Which number of a token `position` goes by: its place in the row, or that of a digit in its number."""
     places: int | None = Field(default=None, ge=2, le=100_000)
-    """How many ids there are, where a token's is not its place in the row; None: as many as model.context."""
+    """How many ids there are, where a token's is not its place in the row; None: as many as model.context. Of several
+    ids of a token, each has so many."""
     reach: int | None = Field(default=None, ge=0)
-    """Tokens see only those whose ids are no further away than this."""
+    """Tokens see only those whose ids are no further away than this; of several ids, none may be."""
 
     @property
     def room(self) -> int:
         """How many ids there are."""
         return self.places or self.context
+
+    @property
+    def streams(self) -> int:
+        """How many ids a token has."""
+        return {"coupling_sums": 2, "coupling_products": 3}.get(self.ids, 1)
 
     @model_validator(mode="after")
     def _ids_have_room(self) -> Self:
@@ -44,6 +50,11 @@ class ModelConfig(Config):
             problems.append(
                 f"{self.ids} ids need more of them than a row has tokens: set model.places above model.context, "
                 f"{self.context}"
+            )
+        if self.streams > 1 and self.position not in ("learned", "none"):
+            problems.append(
+                f"{self.ids} gives a token {self.streams} ids, and {self.position} positions go by one: "
+                "set model.position=learned"
             )
         if problems:
             raise ValueError("; ".join(problems))

@@ -13,6 +13,8 @@ FormatName = Literal[
     "reverse_padded",
     "reverse_all",
     "index_hints",
+    "running_sums",
+    "partial_products",
     "simplified_scratchpad",
     "detailed_scratchpad",
     "detailed_scratchpad_v2",
@@ -30,6 +32,7 @@ SamplerName = Literal[
     "balanced",
     "balanced_lengths",
     "equal_lengths",
+    "equal_operands",
     "revealed",
 ]
 BY_LENGTHS = ("balanced_lengths", "equal_lengths")
@@ -37,12 +40,14 @@ BY_LENGTHS = ("balanced_lengths", "equal_lengths")
 TokenizerName = Literal["characters", "ascii", "gpt2", "own"]
 TextPromptName = Literal["short outside", "short inside", "long inside", "numbers outside", "long outside"]
 PositionName = Literal["learned", "sinusoidal", "none", "rotary", "alibi", "t5", "fire"]
-IdsName = Literal["places", "shifted", "scattered", "abacus", "coupling"]
+IdsName = Literal["places", "shifted", "scattered", "abacus", "coupling", "coupling_sums", "coupling_products"]
 FormName = Literal["txt", "jsonl", "parquet", "hf", "openai", "openai_prompt"]
 Noise = Literal["none", "A", "C", "both"]
 
 MAX_DIGITS = 2_000
 """Longest operand. Python converts at most 4,300 digits by default, and a product has twice its operands' digits."""
+MAX_OPERANDS = 100
+"""Of one sum."""
 MAX_HINTS = 2_001
 """Letters in front of digits; a sum has a digit more than its operands."""
 MAX_EXAMPLES = 100_000_000

@@ -75,6 +75,10 @@ class TrainConfig(Config):
         return self
 
 
+_COUPLED = {"coupling": "reverse_padded", "coupling_sums": "running_sums", "coupling_products": "partial_products"}
+"""Ids that are made for one format."""
+
+
 class EvaluationConfig(Config):
     """A question put to a model. It has its own hash: a new question to an old model trains nothing."""
 
@@ -234,21 +238,24 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _ids_of_digits_find_them(self) -> Self:
-        if not isinstance(self.model, ModelConfig) or self.model.ids not in ("abacus", "coupling"):
+        if not isinstance(self.model, ModelConfig) or self.model.ids not in ("abacus", *_COUPLED):
             return self
         problems = []
         if self.tokenizer not in ("characters", "ascii"):
             problems.append(f"{self.model.ids} ids need a token for each digit: set tokenizer=characters")
-        if self.model.ids == "coupling":
+        if self.model.ids in _COUPLED:
+            format = _COUPLED[self.model.ids]
             if self.train.loss != "answer":
                 problems.append(
                     "coupled ids of a prompt depend on what follows in it: set train.packing=rows and train.loss=answer"
                 )
-            if other := next((part.format.name for part in self.parts if part.format.name != "reverse_padded"), None):
+            if other := next((part.format.name for part in self.parts if part.format.name != format), None):
                 problems.append(
-                    "coupled ids need operands of one length, and the answer lowest digit first: set "
-                    f"data.format.name=reverse_padded, not {other}"
+                    f"{self.model.ids} ids find digits where {format} writes them: set data.format.name={format}, "
+                    f"not {other}"
                 )
+            if any(part.format.spaces for part in self.parts):
+                problems.append("coupled ids need numbers in one piece: set data.format.spaces=false")
             if any(q.prefix or q.examples or q.shown or q.text_prompts for q in (*self.evaluations, *self.watch)):
                 problems.append("coupled ids know one problem at a time: ask with nothing in front of it")
         if problems:

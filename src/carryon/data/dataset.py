@@ -28,7 +28,7 @@ class Dataset:
 def make_dataset(config: DataConfig, seed: int = 0) -> Dataset:
     """The data set of a config and a training seed; refuses what does not go together before drawing anything."""
     format = make_format(config.format, seed)
-    format.check(config.operation)
+    format.check(config.operation, config.operands)
     domain_of(config)
     return Dataset(make_splits(config, seed), format)
 

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from ..config import Config, DataConfig, FormName
-from ..operations import Codes, Domain, IntegerOperation, Operation, Pairs
+from ..operations import Codes, Domain, IntegerOperation, Lists, Operation, Pairs
 from ..operations.addition import Addition
 from .splits import SPLITS, Splits
 
@@ -28,9 +28,11 @@ class SplitRecord(Config):
     duplicates: int
     """Problems that occur more than once."""
     digits: Tally
-    """Examples by the digits of the larger operand; empty for sine and sqrt."""
+    """Examples by the digits of the largest operand; empty for sine and sqrt."""
     carries: Tally
-    """Examples by carries (for subtract, the borrows of larger minus smaller)."""
+    """Examples by carries (for subtract, the borrows of larger minus smaller); empty for more than two operands."""
+    operands: Tally = Field(default_factory=dict)
+    """Examples by how many operands they have, where these are more than two."""
 
 
 class Manifest(Config):
@@ -57,12 +59,19 @@ class Manifest(Config):
 
 
 def count_strata(operation: Operation, domain: Domain, codes: Codes) -> dict[str, dict[str, int]]:
-    """Examples by digits and by carries."""
+    """Examples by digits and by carries; with more than two operands, by digits and by operands."""
+    if isinstance(domain, Lists):
+        return {
+            "digits": _tally(np.array(domain.longest(codes))),
+            "carries": {},
+            "operands": _tally(np.array(domain.counts(codes))),
+        }
     if not (isinstance(domain, Pairs) and isinstance(operation, IntegerOperation)):
-        return {"digits": {}, "carries": {}}
+        return {"digits": {}, "carries": {}, "operands": {}}
     return {
         "digits": _tally(domain.longest(codes)),
         "carries": _tally(operation.carries(*domain.split(codes))),
+        "operands": {},
     }
 
 

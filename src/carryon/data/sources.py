@@ -58,7 +58,7 @@ class Fresh(Source):
         self._digits, self._grow = config.digits, grow
         self._operation, self._domain = domain_of(config)
         self._format = make_format(config.format, seed)
-        self._format.check(config.operation)
+        self._format.check(config.operation, config.operands)
         self._endless = Endless(config, seed)
         self._block: tuple[int, Codes] | None = None
 

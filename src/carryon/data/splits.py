@@ -11,10 +11,11 @@ import numpy as np
 
 from ..config import DataConfig
 from ..errors import OutOfProblems
-from ..operations import Codes, DecimalFunction, Domain, IntegerOperation, Operation, Pairs, operation
+from ..operations import Codes, DecimalFunction, Domain, IntegerOperation, Lists, Operation, Pairs, operation
 from ..sampling import Barred, Drawing, Goals, Plan, excluded_numbers, make_plan
 from ..sampling.strata import longest
 
+_MOST_ALWAYS_TRAINED = 10_000
 SPLITS = ("train", "validation", "test")
 
 
@@ -110,6 +111,8 @@ def domain_of(config: DataConfig) -> tuple[Operation, Domain]:
     if isinstance(op, DecimalFunction):
         return op, op.domain
     assert isinstance(op, IntegerOperation)
+    if config.operands > 2:
+        return op, Lists(config.operands, config.base**config.digits, config.base)
     return op, Pairs(config.table, config.base) if config.table else op.domain(config.digits)
 
 
@@ -134,8 +137,12 @@ def always_trained(config: DataConfig, domain: Domain) -> Codes:
     """The one-digit problems: training sets include all of them, so no test may.
 
     They stay out of the tests of every sampler, so that all samplers are tested on the same problems; only a
-    table of revealed entries is tested on all that it holds.
+    table of revealed entries is tested on all that it holds. Of five operands on there are so many that tests leave
+    enough of them.
     """
+    if isinstance(domain, Lists):
+        counts = [count for count in range(2, domain.most + 1) if domain.base**count <= _MOST_ALWAYS_TRAINED]
+        return np.concatenate([domain.join(np.indices((domain.base,) * n).reshape(n, -1).T) for n in counts])
     if isinstance(domain, Pairs) and config.table is None:
         ones = longest(domain, 1, 1)
         return domain.codes(ones.codes.tolist())  # type: ignore[attr-defined]

@@ -28,7 +28,7 @@ def evaluate_corrupted(
     lowest = 10 if format.name.startswith("plain") else 0
     prompts, truths = [], []
     for problem in problems:
-        if problem.operation.name != "add" or set(map(len, problem.operands)) != {3}:
+        if problem.operation.name != "add" or [*map(len, problem.operands)] != [3, 3]:
             continue
         example = format.write(problem)
         digits = example.completion[:3]

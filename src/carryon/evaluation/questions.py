@@ -29,6 +29,7 @@ def describe(question: EvaluationConfig) -> str:
     elif question.data is not None:
         other = question.data
         what = f"{other.digits}-digit {other.operation}" if other.is_integer else other.operation
+        what += f" of up to {other.operands} operands" * (other.operands > 2)
         parts = [
             {"exhaustive": f"every {what} problem"}.get(question.problems, f"the {question.problems} set of {what}")
         ]

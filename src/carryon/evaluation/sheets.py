@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..formats import Example, Format, Texts
 from ..operations import (
     IntegerOperation,
+    Pairs,
     Problem,
     Problems,
 )
@@ -41,13 +42,17 @@ class Sheet:
 
     @cached_property
     def numbers(self) -> tuple[IntegerOperation, Any, Any] | None:
-        """The operands as two arrays, if all problems are of one integer operation."""
+        """The operands as two arrays, if all problems are of one integer operation and have two."""
         problems = self.problems
         if isinstance(problems, Problems):
             kind, domain = problems.operation, problems.domain
-            return (kind, *domain.split(problems.codes)) if isinstance(kind, IntegerOperation) else None  # type: ignore[attr-defined]
+            if not (isinstance(kind, IntegerOperation) and isinstance(domain, Pairs)):
+                return None
+            return kind, *domain.split(problems.codes)
         kind = problems[0].operation
         if not isinstance(kind, IntegerOperation) or any(problem.operation != kind for problem in problems):
+            return None
+        if any(len(operands) > 2 for _, operands in problems):
             return None
         longest = max(max(len(a), len(b)) for _, (a, b) in problems)
         dtype = np.int64 if longest <= (9 if kind.name == "multiply" else 18) else object
@@ -55,8 +60,13 @@ class Sheet:
         return kind, a, b
 
     def labels(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Digits, lengths and carries, for problems of one integer operation."""
+        """Digits, lengths and carries, for problems of one integer operation; digits and operands where these are more
+        than two.
+        """
         if self.numbers is None:
+            if len({operation for operation, _ in self.problems}) == 1 and self.problems[0].operation.name == "add":
+                counts = [(max(map(len, operands)), len(operands)) for _, operands in self.problems]
+                yield from zip(("digits", "operands"), np.array(counts, np.int64).T, strict=True)
             return
         kind, a, b = self.numbers
         a_length, b_length = (num_digits(n, kind.base).astype(np.int64) for n in (a, b))

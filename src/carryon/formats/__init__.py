@@ -11,6 +11,7 @@ from .base import Example, Format, Texts
 from .hints import IndexHints
 from .hosted import HostedDetailedScratchpad, HostedPlain, HostedReverse, HostedSimplifiedScratchpad
 from .plain import Plain, PlainPadded, PlainWrapped, Reverse, ReverseAll, ReversePadded, ReverseUnwrapped
+from .running import PartialProducts, RunningSums
 from .scratchpads import DetailedScratchpad, DetailedScratchpadV2, SimplifiedScratchpad
 
 FORMATS: dict[str, type[Format]] = {
@@ -24,6 +25,8 @@ FORMATS: dict[str, type[Format]] = {
         ReversePadded,
         ReverseAll,
         IndexHints,
+        RunningSums,
+        PartialProducts,
         SimplifiedScratchpad,
         DetailedScratchpad,
         DetailedScratchpadV2,

@@ -72,6 +72,8 @@ class Format(ABC):
 
     name: ClassVar[str]
     operations: ClassVar[tuple[str, ...]]
+    many: ClassVar[bool] = False
+    """Whether sums of more than two numbers can be written, too."""
     before: ClassVar[str] = ""
     behind: ClassVar[str] = "="
     after: ClassVar[str] = ""
@@ -94,16 +96,20 @@ class Format(ABC):
         """Whether a completion reads as the right answer only if it is, up to the end mark, the example's own."""
         return False
 
-    def check(self, operation: str) -> None:
+    def check(self, operation: str, operands: int = 2) -> None:
         if operation not in self.operations:
             raise Unsupported(
                 f"format {self.name} does not exist for {operation}; it exists for {', '.join(self.operations)}"
             )
+        if operands > 2 and not self.many:
+            raise Unsupported(
+                f"format {self.name} does not exist for {operands} operands: use running_sums, plain or reverse"
+            )
 
     def write(self, problem: Problem, draw: int = 0) -> Example:
         """The problem as an example. `draw` numbers repeated writings: noise differs between them, nothing else."""
-        if problem.operation.name not in self.operations:
-            self.check(problem.operation.name)
+        if problem.operation.name not in self.operations or len(problem.operands) > 2:
+            self.check(problem.operation.name, len(problem.operands))
         prompt = self.ask(problem)
         work, answer = self.work(problem, draw)
         if self.config.spaces:

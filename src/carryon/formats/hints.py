@@ -27,6 +27,7 @@ class IndexHints(Format):
 
     name = "index_hints"
     operations = ("add",)
+    many = True
 
     def write(self, problem: Problem, draw: int = 0) -> Example:
         if problem.operation.name not in self.operations:

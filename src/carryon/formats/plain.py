@@ -21,6 +21,7 @@ class OneLine(Format):
     """The answer's digits lowest first: a model that writes left to right meets each carry before it needs it."""
     turned: ClassVar[bool] = False
     """The operands' digits lowest first, too."""
+    many: ClassVar[bool] = True
     padded: ClassVar[bool] = False
     """Operands filled with zeros to `width` digits and answers to one more, so that every digit has its place."""
 
@@ -92,7 +93,7 @@ class OneLine(Format):
 
     def _as_arrays(self, operation: Operation, domain: Domain, closing: str) -> bool:
         fits = domain.size < 2**63 and (self.config.width < 18 or not self.padded)
-        return isinstance(operation, IntegerOperation) and fits and closing.isascii()
+        return isinstance(operation, IntegerOperation) and isinstance(domain, Pairs) and fits and closing.isascii()
 
 
 def _digits(numbers: NDArray[Any], base: int, fill: NDArray[Any]) -> NDArray[np.uint8]:
@@ -179,6 +180,7 @@ class PlainPadded(OneLine):
 
     name = "plain_padded"
     operations = ("add",)
+    many = False
     padded = True
 
 
@@ -190,5 +192,6 @@ class ReversePadded(OneLine):
 
     name = "reverse_padded"
     operations = ("add",)
+    many = False
     padded = True
     backwards = True

@@ -49,6 +49,7 @@ class FusedLoss:
             and type(position).rotate is Position.rotate
             and not position.acts_on_scores
             and config.loops == 1
+            and config.streams == 1
             and config.width // config.heads in HEAD_WIDTHS
             and config.width <= MOST_WIDTH
             and 3 * config.width * config.context < 2**31  # places within a row are 32-bit numbers

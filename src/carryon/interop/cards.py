@@ -181,6 +181,8 @@ def _slug(data: DataConfig) -> str:
 
 def _data(data: DataConfig) -> str:
     size = f" of numbers of up to {data.longest} digits" if data.is_integer else ""
+    if data.operands > 2:
+        size = f" of up to {data.operands}{size.removeprefix(' of')}"
     base = f" in base {data.base}" if data.base != 10 else ""
     return (
         f"{data.num_examples:,} examples of `{data.operation}`{size}{base}, written in the format "

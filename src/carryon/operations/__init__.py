@@ -6,7 +6,7 @@ A new operation is a file here and its class in the tuple below; its name joins 
 from ..errors import UnknownName
 from .addition import Addition
 from .base import DecimalFunction, IntegerOperation, Operation, Problem, Problems
-from .domains import Codes, Domain, Line, Pairs
+from .domains import Codes, Domain, Line, Lists, Pairs
 from .multiplication import Multiplication
 from .sine import Sine
 from .square_root import SquareRoot
@@ -40,6 +40,7 @@ __all__ = [
     "Domain",
     "IntegerOperation",
     "Line",
+    "Lists",
     "Operation",
     "Pairs",
     "Problem",

@@ -12,6 +12,8 @@ from .decimals import decimal_text, parse_decimal
 from .digits import Whole, to_text
 from .domains import Codes, Domain, Line, Pairs
 
+_WHOLE = re.compile("[0-9]+")
+
 
 class Problem(NamedTuple):
     """An operation and its operands as canonical text: Problem(Addition(), ("128", "367"))."""
@@ -98,6 +100,8 @@ class IntegerOperation(Operation):
     """Two whole numbers without sign, any number of digits, written in `base`."""
 
     symbol: ClassVar[str]
+    most: ClassVar[int] = 2
+    """Operands it takes."""
     bases = range(2, 11)
 
     @staticmethod
@@ -118,8 +122,9 @@ class IntegerOperation(Operation):
 
     def check(self, operands: Iterable[object]) -> tuple[str, ...]:
         operands = tuple(_number_text(operand) for operand in operands)
-        if len(operands) != 2:
-            raise BadOperand(f"{self.name} takes 2 operands, not {len(operands)}: {list(operands)}")
+        if not 2 <= len(operands) <= self.most:
+            takes = "2" if self.most == 2 else f"2 to {self.most}"
+            raise BadOperand(f"{self.name} takes {takes} operands, not {len(operands)}: {_short(list(operands))}")
         return tuple(self._check_number(operand) for operand in operands)
 
     def _check_number(self, operand: object) -> str:
@@ -140,11 +145,12 @@ class IntegerOperation(Operation):
         return operand
 
     def question(self, operands: tuple[str, ...]) -> str:
-        return f"{operands[0]}{self.symbol}{operands[1]}"
+        return self.symbol.join(operands)
 
     def parse(self, question: str) -> tuple[str, ...] | None:
-        match = re.fullmatch(rf"([0-9]+){re.escape(self.symbol)}([0-9]+)", question)
-        return match.groups() if match else None
+        operands = tuple(question.split(self.symbol))
+        known = 2 <= len(operands) <= self.most and all(map(_WHOLE.fullmatch, operands))
+        return operands if known else None
 
     def answer(self, operands: tuple[str, ...]) -> str:
         a, b = operands

@@ -9,15 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import UnknownName, Unsupported
-from ..operations import Codes, Domain, Operation, Pairs
+from ..operations import Codes, Domain, Lists, Operation, Pairs
 from ..operations.digits import num_digits
 from ..operations.multiplication import Multiplication
 from .strata import (
+    FullLists,
     Strata,
     by_carries,
     by_digits,
     by_digits_and_carries,
     by_lengths,
+    by_operands,
     longest,
     one_digit_and_longer,
     whole,
@@ -28,6 +30,8 @@ Goals = dict[str, dict[str, int]]
 
 MAX_CARRY_DIGITS, MAX_PAIR_DIGITS = 100, 300
 """Samplers that go by digits and carries, or by pairs of lengths, have D²/2 classes: beyond this, too many."""
+MAX_OPERAND_CLASSES = 10_000
+"""The same of one that goes by operands and digits."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,10 @@ def uniform(domain: Domain, operation: Operation, digits: int) -> Plan:
 
 
 def full_length(domain: Domain, operation: Operation, digits: int) -> Plan:
-    """Every problem whose longer operand has all digits, with the same probability."""
+    """Every problem whose longer operand has all digits, with the same probability; of lists, such of most operands."""
+    if isinstance(domain, Lists):
+        whole_lists = Strata({"all": FullLists(domain)}, _of_full_lists(domain, digits))
+        return Plan(whole_lists, lambda size, capacity: {"all": min(size, capacity["all"])})
     pairs = _pairs(domain)
 
     def label(codes: Codes) -> list[Any]:
@@ -122,6 +129,22 @@ def equal_lengths(domain: Domain, operation: Operation, digits: int) -> Plan:
         lambda size: {"digits": {str(length): size // digits for length in strata.of}},
         length=int,
     )
+
+
+def equal_operands(domain: Domain, operation: Operation, digits: int) -> Plan:
+    """The same number for each count of operands and each length of the longest, as far as they go.
+
+    Half of them have operands of one length, of the others every length up to the longest is as likely.
+    """
+    if not isinstance(domain, Lists):
+        raise Unsupported("equal_operands is for sums of more than 2 numbers: use uniform or equal_lengths")
+    if (classes := (domain.most - 1) * digits) > MAX_OPERAND_CLASSES:
+        raise Unsupported(
+            f"equal_operands would have {classes:,} classes of operands and digits, at most {MAX_OPERAND_CLASSES:,}: "
+            "use uniform"
+        )
+    strata = by_operands(domain, digits)
+    return Plan(strata, lambda size, capacity: deal(size, capacity, list(reversed(list(strata.of)))))
 
 
 def balanced_carries(domain: Domain, operation: Operation, digits: int) -> Plan:
@@ -251,8 +274,18 @@ def _digit_goals(size: int, digits: int, base: int) -> dict[str, int]:
     return {str(length): goal for length, goal in {**goals, digits: size - sum(goals.values())}.items()}
 
 
+def _of_full_lists(domain: Lists, digits: int) -> Callable[[Codes], list[Any]]:
+    def label(codes: Codes) -> list[Any]:
+        both = zip(domain.counts(codes), domain.longest(codes), strict=True)
+        return ["all" if here == (domain.most, digits) else None for here in both]
+
+    return label
+
+
 def _pairs(domain: Domain) -> Pairs:
     """The domain, for samplers that go by digits."""
+    if isinstance(domain, Lists):
+        raise Unsupported("this sampler goes by two operands; more have equal_operands, uniform and full_length")
     if not isinstance(domain, Pairs):
         raise Unsupported("this sampler goes by digits and carries; sine and sqrt have the sampler uniform")
     if domain.limit != domain.base ** num_digits(domain.limit - 1, domain.base):
@@ -275,6 +308,7 @@ SAMPLERS: dict[str, Callable[[Domain, Operation, int], Plan]] = {
     "balanced": balanced,
     "balanced_lengths": balanced_lengths,
     "equal_lengths": equal_lengths,
+    "equal_operands": equal_operands,
     "revealed": revealed,
 }
 
@@ -284,5 +318,5 @@ def make_plan(sampler: str, domain: Domain, operation: Operation, digits: int | 
     if sampler not in SAMPLERS:
         raise UnknownName("sampler", sampler, SAMPLERS)
     if digits is None:
-        digits = num_digits(domain.limit - 1, domain.base) if isinstance(domain, Pairs) else 1
+        digits = num_digits(domain.limit - 1, domain.base) if isinstance(domain, Pairs | Lists) else 1
     return SAMPLERS[sampler](domain, operation, digits)

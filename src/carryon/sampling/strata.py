@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..operations import Codes, Domain, Pairs
+from ..operations import Codes, Domain, Lists, Pairs
 from ..operations.digits import carries_of_sum
 from ..rng import Stream
 
@@ -195,6 +195,59 @@ class Carries(Stratum):
         return chances
 
 
+@dataclass(frozen=True)
+class Operands(Stratum):
+    """Lists of `count` numbers, the largest of which has `longest` digits.
+
+    Half of them have that length throughout; of the others one does, at any place, and each of the rest is as likely
+    to have any length up to it. Drawn uniformly they would nearly all be long.
+    """
+
+    domain: Lists
+    count: int
+    longest: int
+
+    @property
+    def size(self) -> int:
+        base, shorter = self.domain.base, self.longest - 1
+        return int(base ** (self.longest * self.count) - (base ** (shorter * self.count) if shorter else 0))
+
+    def draw(self, stream: Stream, count: int) -> Codes:
+        lengths_NC = stream.below(self.longest, count * self.count).reshape(count, self.count) + 1
+        lengths_NC[np.arange(count), stream.below(self.count, count)] = self.longest
+        lengths_NC[stream.below(2, count) == 0] = self.longest
+        base = self.domain.base
+        numbers_NC = np.zeros(lengths_NC.shape, np.int64 if base**self.longest < 2**63 else object)
+        for length in range(1, self.longest + 1):
+            here = lengths_NC == length
+            first = base ** (length - 1) if length > 1 else 0
+            offsets = stream.below(base**length - first, int(here.sum()))
+            numbers_NC[here] = offsets.astype(numbers_NC.dtype) + first
+        return self.domain.join(numbers_NC)
+
+
+@dataclass(frozen=True)
+class FullLists(Stratum):
+    """Lists of the most numbers there may be, the largest of which has all digits, uniformly."""
+
+    domain: Lists
+
+    @property
+    def size(self) -> int:
+        return int(self.domain.limit**self.domain.most - self._shorter**self.domain.most)
+
+    @property
+    def _shorter(self) -> int:
+        return self.domain.limit // self.domain.base if self.domain.limit > self.domain.base else 0
+
+    def draw(self, stream: Stream, count: int) -> Codes:
+        shape = (count, self.domain.most)
+        numbers_NC = stream.below(self.domain.limit, count * self.domain.most).reshape(shape)
+        while len(again := np.flatnonzero(numbers_NC.max(axis=1, initial=0) < self._shorter)):  # 1 in 100 at most
+            numbers_NC[again] = stream.below(self.domain.limit, len(again) * self.domain.most).reshape(-1, shape[1])
+        return self.domain.join(numbers_NC)
+
+
 @cache
 def _ways(base: int, top_is_free: bool, columns: int) -> tuple[dict[int, int], dict[int, int]]:
     """For a carry of 0 and 1 coming in: {carries to come: ways to fill the last `columns` columns}.
@@ -307,6 +360,16 @@ def by_digits_and_carries(domain: Pairs, digits: int) -> Strata:
             labels = carries_of_sum(*domain.split(listed), domain.base)
             strata |= {(length, c): Listed(listed[labels == c]) for c in range(length + 1)}
     return Strata(strata, label)
+
+
+def by_operands(domain: Lists, digits: int) -> Strata:
+    """(2, 1), (2, 2), …, (3, 1), …: lists by how many numbers they have and the digits of the largest."""
+    strata = {
+        (count, longest): Operands(domain, count, longest)
+        for count in range(2, domain.most + 1)
+        for longest in range(1, digits + 1)
+    }
+    return Strata(strata, lambda codes: list(zip(domain.counts(codes), domain.longest(codes), strict=True)))
 
 
 def listed_by_label(strata: Strata, codes: Codes) -> Strata:
