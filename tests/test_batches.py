@@ -85,8 +85,8 @@ def test_numbers_grow_until_they_have_all_digits():
     ("values", "says"),
     [
         ({"train": {"grow": 100}}, "set train.endless"),
-        ({"train": {"grow": 100, "endless": True}}, "balanced_lengths or equal_lengths, not balanced"),
-        ({"train": {"grow": 100, "endless": True}, "data": {"operation": "sine"}}, "equal_lengths, not uniform"),
+        ({"train": {"grow": 100, "endless": True}}, "equal_lengths or equal_operands, not balanced"),
+        ({"train": {"grow": 100, "endless": True}, "data": {"operation": "sine"}}, "equal_operands, not uniform"),
     ],
 )
 def test_growing_that_cannot_be_is_refused(values, says):

@@ -577,6 +577,62 @@ WORLDS |= {
         "Abacus within reach adds 100": (added("Abacus, reach 1", 20, digits=100), (97.1, 96.9, 79.9)),
         "it is the reach": (added("Abacus", digits=200), (49.9, 50.1, 90.1)),
     },
+    "index_hints": {
+        "hints carry further": (
+            lambda s, v: 30 + v * s["method"].startswith("hints") if s["digits"] == (40, 40) else 50,
+            (20.1, 19.9, 4.9),
+        ),
+        "the published recipe triples the length": (
+            added("hints, FIRE, random sorted", digits=100),
+            (90.1, 89.9, 49.9),
+        ),
+        "it depends on the seed": (
+            lambda s, v: v * (s["seed"] == 2) if s["digits"] == (60, 60) else 0,
+            (30.1, 29.9, 9.9),
+        ),
+    },
+    "looped": {
+        "loops carry further": (
+            lambda s, v: 40 + v * (s["shape"] == "2 layers 4 times, embedding added"),
+            (5.1, 4.9, -0.1),
+        ),
+        "it takes the embedding": (
+            lambda s, v: 40 + v * (s["shape"] == "2 layers 4 times, embedding added"),
+            (5.1, 4.9, -0.1),
+        ),
+        "within reach it does not matter": (
+            lambda s, v: v if s["shape"] == "2 layers, reach 1" else 99,
+            (95.1, 94.9, 49.9),
+        ),
+    },
+    "operand_count": {
+        "thirty numbers of thirty digits": (
+            lambda s, v: v if (s["way"], s["operands"], s["digits"]) == ("two ids, reach 1", 30, 30) else 1,
+            (90.1, 89.9, 49.9),
+        ),
+        "half as many again": (
+            lambda s, v: v if (s["way"], s["operands"], s["digits"]) == ("two ids, reach 1", 15, 15) else 1,
+            (90.1, 89.9, 49.9),
+        ),
+        "without reach they stay behind": (
+            lambda s, v: v if (s["way"], s["operands"], s["digits"]) == ("two ids", 30, 30) else 99,
+            (49.9, 50.1, 90.1),
+        ),
+    },
+    "multiplication_length": {
+        "twenty by fifteen": (
+            lambda s, v: v if (s["way"], s["digits"]) == ("three ids, reach 1", (20, 15)) else 1,
+            (90.1, 89.9, 49.9),
+        ),
+        "one and a half times as long": (
+            lambda s, v: v if (s["way"], s["digits"]) == ("three ids, reach 1", (15, 15)) else 1,
+            (90.1, 89.9, 49.9),
+        ),
+        "without reach they stay behind": (
+            lambda s, v: v if (s["way"], s["digits"]) == ("three ids", (20, 15)) else 99,
+            (49.9, 50.1, 90.1),
+        ),
+    },
 }
 FOUR = ("plain", "reverse", "simplified_scratchpad", "detailed_scratchpad")
 DECISIONS = ("holds", "holds with a correction", "does not hold")

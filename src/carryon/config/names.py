@@ -35,7 +35,7 @@ SamplerName = Literal[
     "equal_operands",
     "revealed",
 ]
-BY_LENGTHS = ("balanced_lengths", "equal_lengths")
+BY_LENGTHS = ("balanced_lengths", "equal_lengths", "equal_operands")
 """Those whose problems fall into classes of one length each."""
 TokenizerName = Literal["characters", "ascii", "gpt2", "own"]
 TextPromptName = Literal["short outside", "short inside", "long inside", "numbers outside", "long outside"]

@@ -267,10 +267,8 @@ class RunConfig(Config):
         if self.train.grow and not self.train.endless:
             raise ValueError("train.grow chooses among new problems: set train.endless")
         if self.train.grow and self.data.sampler_name not in BY_LENGTHS:
-            raise ValueError(
-                f"train.grow needs a sampler that goes by lengths, {' or '.join(BY_LENGTHS)}, not "
-                f"{self.data.sampler_name}"
-            )
+            able = f"{', '.join(BY_LENGTHS[:-1])} or {BY_LENGTHS[-1]}"
+            raise ValueError(f"train.grow needs a sampler that goes by lengths, {able}, not {self.data.sampler_name}")
         if self.mix and self.train.endless:
             raise ValueError("train.endless goes with one data set: leave mix out")
         if (

@@ -7,18 +7,22 @@ from .claims import Claim
 from .forgetting import Forgetting
 from .format_switch import FormatSwitch
 from .function_errors import FunctionErrors
+from .index_hints import IndexHints
 from .joint_tasks import JointTasks
 from .lemmas import Lemmas
 from .length_generalization import LengthGeneralization
 from .longer_digits import LongerDigits
+from .looped import Looped
 from .matrix_completion import MatrixCompletion
 from .matrix_completion_vs_model import MatrixCompletionVsModel
 from .measured import Measured, matches
 from .model_scale import ModelScale
+from .multiplication_length import MultiplicationLength
 from .needs import needs
 from .noisy_prefix import NoisyPrefix
 from .noisy_scratchpad import NoisyScratchpad
 from .one_more_digit import OneMoreDigit
+from .operand_count import OperandCount
 from .other_operations import OtherOperations
 from .plain_vs_reverse import PlainVsReverse
 from .position_methods import PositionMethods
@@ -65,6 +69,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         PretrainedFinetuning(),
         LengthGeneralization(),
         PositionMethods(),
+        IndexHints(),
+        Looped(),
+        OperandCount(),
+        MultiplicationLength(),
         Lemmas(),
     )
 }

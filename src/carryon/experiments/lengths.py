@@ -39,48 +39,37 @@ class Method:
     format: Mapping[str, Any] = field(default_factory=lambda: {"name": "reverse_padded", "width": 0})
 
 
-def train_on(
-    tier: Tier,
-    method: Method,
-    digits: int,
-    longest: int,
-    *,
-    tokens: int = 3,
-    size: Mapping[str, int] | None = None,
-    steps: int | None = None,
+def adder(
+    tier: Tier, method: Method, digits: int, longest: int, *, tokens: int = 3, size: Mapping[str, int] | None = None
 ) -> RunConfig:
     """A run of sums of up to so many digits, of a model that has room for `longest`: `tokens` for each, and a few."""
     if tier == "smoke":
         digits, longest = 3, 5
-    model: dict[str, Any] = {"dropout": 0.0, "context": tokens * longest + 32, **method.model}
+    model: dict[str, Any] = {"context": tokens * longest + 32, **method.model}
     if model.get("ids") in ("shifted", "scattered"):
         model["places"] = 2 * model["context"]
     if model.get("ids") in ("abacus", "coupling"):
         model["places"] = longest + 3
+    data = DataConfig(digits=digits, format=FormatConfig(**method.format), sampler="balanced_lengths")
+    return train_on(tier, method.name, data, model, size=size)
+
+
+def train_on(
+    tier: Tier, name: str, data: DataConfig, model: Mapping[str, Any], *, size: Mapping[str, int] | None = None
+) -> RunConfig:
+    """The training that all have in common, on these problems."""
     if tier == "smoke":
-        model |= {"layers": 1, "heads": 2, "width": 16}
-        counted: dict[str, Any] = {"steps": 12, "grow": 6, "batch_size": 4, "warmup_steps": 2, "eval_every": 6}
+        size = {"layers": 1, "heads": 2, "width": 16}
+        counts = {"num_examples": 200, "num_test": 20, "num_validation": 10}
+        train: dict[str, Any] = {"steps": 12, "grow": 6, "batch_size": 4, "warmup_steps": 2, "eval_every": 6}
     else:
-        model |= size or SIZES[tier]
-        steps = steps or STEPS[tier]
-        counted = {
-            "steps": steps,
-            "grow": int(steps * GROWING),
-            "batch_size": ROWS[tier],
-            "warmup_steps": 100,
-            "eval_every": steps // 4,
-        }
-    few: dict[str, Any] = {"num_examples": 200, "num_test": 20, "num_validation": 10}
-    many: dict[str, Any] = {"num_examples": 20_000, "num_test": 200, "num_validation": 200}
+        counts = {"num_examples": 20_000, "num_test": 200, "num_validation": 200}
+        steps = STEPS[tier]
+        train = {"steps": steps, "grow": int(steps * GROWING), "batch_size": ROWS[tier], "eval_every": steps // 4}
     return RunConfig(
-        name=method.name.replace(", ", "-").replace(" ", "-"),
-        data=DataConfig(
-            digits=digits,
-            format=FormatConfig(**method.format),
-            sampler="balanced_lengths",
-            **(few if tier == "smoke" else many),
-        ),
-        model=ModelConfig(**model),
+        name=name.lower().replace(", ", "-").replace(" ", "-"),
+        data=data.model_copy(update=counts),
+        model=ModelConfig(**{"dropout": 0.0, **model, **(size or SIZES[tier])}),
         train=TrainConfig(
             endless=True,
             packing="rows",
@@ -90,7 +79,7 @@ def train_on(
             beta2=0.98,
             weight_decay=0.0,
             average=0.999,
-            **counted,
+            **train,
         ),
         evaluations=(),
     )

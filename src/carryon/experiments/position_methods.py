@@ -17,6 +17,7 @@ from .lengths import (
     SEEDS,
     SIZES,
     Method,
+    adder,
     ask_all_pairs,
     ask_along,
     at,
@@ -24,7 +25,6 @@ from .lengths import (
     heat_map,
     middle_cell,
     reached_cell,
-    train_on,
     typical,
     worst,
 )
@@ -137,14 +137,14 @@ class PositionMethods(Experiment):
     def cases(self, tier: Tier) -> list[Case]:
         asked = [ask_along(tier, ALONG), ask_all_pairs(tier, PAIRS)]
         if tier == "smoke":
-            return [Case(trained(one.name), train_on(tier, one, TRAINED, LONGEST), asked) for one in METHODS[::4]]
-        cases = [Case(trained(one.name), train_on(tier, one, TRAINED, LONGEST), asked) for one in METHODS]
+            return [Case(trained(one.name), adder(tier, one, TRAINED, LONGEST), asked) for one in METHODS[::4]]
+        cases = [Case(trained(one.name), adder(tier, one, TRAINED, LONGEST), asked) for one in METHODS]
         for one in METHODS:
             if one.name in ("Abacus", "Abacus, reach 1"):
-                cases.append(Case(trained(one.name, TWENTY), train_on(tier, one, TWENTY, LONGEST), asked))
+                cases.append(Case(trained(one.name, TWENTY), adder(tier, one, TWENTY, LONGEST), asked))
             if one.name == "coupling, reach 1":
                 single = {**SIZES[tier], "layers": 1}
-                cases.append(Case(trained(ONE_LAYER), train_on(tier, one, TRAINED, LONGEST, size=single), asked))
+                cases.append(Case(trained(ONE_LAYER), adder(tier, one, TRAINED, LONGEST, size=single), asked))
         return cases
 
     def rows(self) -> list[tuple[str, int]]:

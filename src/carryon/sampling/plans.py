@@ -144,7 +144,9 @@ def equal_operands(domain: Domain, operation: Operation, digits: int) -> Plan:
             "use uniform"
         )
     strata = by_operands(domain, digits)
-    return Plan(strata, lambda size, capacity: deal(size, capacity, list(reversed(list(strata.of)))))
+    return Plan(
+        strata, lambda size, capacity: deal(size, capacity, list(reversed(list(strata.of)))), length=lambda key: key[1]
+    )
 
 
 def balanced_carries(domain: Domain, operation: Operation, digits: int) -> Plan:
