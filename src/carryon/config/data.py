@@ -26,7 +26,7 @@ class FormatConfig(Config):
         if self.noise != "none" and self.name != "simplified_scratchpad":
             raise ValueError(f"noise exists for simplified_scratchpad only, not for {self.name}")
         if self.width != 3 and not self.name.endswith("_padded"):
-            raise ValueError(f"width exists for plain_padded and reverse_padded only, not for {self.name}")
+            raise ValueError(f"width exists for padded formats such as reverse_padded only, not for {self.name}")
         if self.hints != 102 and self.name != "index_hints":
             raise ValueError(f"hints exist for index_hints only, not for {self.name}")
         if self.name.startswith("hosted_") and (self.spaces or self.stop is not None):

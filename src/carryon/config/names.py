@@ -12,6 +12,7 @@ FormatName = Literal[
     "reverse_unwrapped",
     "reverse_padded",
     "reverse_all",
+    "reverse_all_padded",
     "index_hints",
     "simplified_scratchpad",
     "detailed_scratchpad",

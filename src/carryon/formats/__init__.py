@@ -10,7 +10,16 @@ from ..errors import UnknownName
 from .base import Example, Format, Texts
 from .hints import IndexHints
 from .hosted import HostedDetailedScratchpad, HostedPlain, HostedReverse, HostedSimplifiedScratchpad
-from .plain import Plain, PlainPadded, PlainWrapped, Reverse, ReverseAll, ReversePadded, ReverseUnwrapped
+from .plain import (
+    Plain,
+    PlainPadded,
+    PlainWrapped,
+    Reverse,
+    ReverseAll,
+    ReverseAllPadded,
+    ReversePadded,
+    ReverseUnwrapped,
+)
 from .scratchpads import DetailedScratchpad, DetailedScratchpadV2, SimplifiedScratchpad
 
 FORMATS: dict[str, type[Format]] = {
@@ -23,6 +32,7 @@ FORMATS: dict[str, type[Format]] = {
         ReverseUnwrapped,
         ReversePadded,
         ReverseAll,
+        ReverseAllPadded,
         IndexHints,
         SimplifiedScratchpad,
         DetailedScratchpad,
