@@ -107,8 +107,9 @@ class DataConfig(Config):
     """None: 10,000, or 60 % of a domain too small for that."""
     num_validation: int | None = Field(default=None, ge=0, le=MAX_EXAMPLES)
     """None: 1,000, or 10 % of a domain too small for that."""
-    test_sampler: Literal["uniform", "equal_lengths", "full_length"] = "uniform"
-    """equal_lengths: as many test problems of every length; full_length: only such as have all digits."""
+    test_sampler: Literal["uniform", "equal_lengths", "full_length", "both_full_length"] = "uniform"
+    """equal_lengths: as many test problems of every length; full_length: only such as have all digits in the longer
+    operand, or in both."""
     split_seed: int = Field(default=0, ge=0)
     """Which test and validation sets. The training sample has its own seed, which belongs to the run."""
 

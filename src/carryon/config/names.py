@@ -25,6 +25,7 @@ FormatName = Literal[
 SamplerName = Literal[
     "uniform",
     "full_length",
+    "both_full_length",
     "balanced_full_length",
     "balanced_digits",
     "balanced_carries",
