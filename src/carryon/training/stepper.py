@@ -331,11 +331,15 @@ def block_in(device: str, precision: torch.dtype) -> Callable[..., Any]:
 
 
 def lr_at(step: int, train: TrainConfig) -> float:
-    """Up from zero over the warm-up, then down along a cosine to final_lr * lr."""
+    """Up from zero over the warm-up, then down to final_lr * lr, along a cosine or over the last steps alone."""
     if step < train.warmup_steps:
         return train.lr * (step + 1) / (train.warmup_steps + 1)
-    done = (step - train.warmup_steps) / max(1, train.steps - train.warmup_steps)
-    return train.lr * (train.final_lr + (1 - train.final_lr) * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
+    if train.schedule == "cosine":
+        done = (step - train.warmup_steps) / max(1, train.steps - train.warmup_steps)
+        height = 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+    else:
+        height = min(1.0, max(0, train.steps - step) / max(1, round(train.falling * train.steps)))
+    return train.lr * (train.final_lr + (1 - train.final_lr) * height)
 
 
 def _first_line(error: Exception) -> str:
