@@ -58,12 +58,24 @@ class Stepper:
         self._ways = self._find_ways(fast)
         self._way = self._ways.pop(0)
         self._wants_graph = fast and on_gpu and team.size == 1 and not self._scaler.is_enabled()
+        self._turned_at = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self._static: tuple[Tensor, Tensor, Tensor | None] | None = None
         self._loss = torch.zeros((), device=team.device)
         self._loss_sum = torch.zeros((), device=team.device)
         self._losses = 0
-        self.steps_taken, self.seconds = 0, 0.0
+        self.steps_taken, self.tokens_read, self.seconds = 0, 0, 0.0
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens_read / max(self.seconds, 1e-9)
+
+    def turn_to(self, feed: Feed) -> None:
+        """Batches come from there from now on. They may have another shape: a recorded step is of no more use."""
+        self._feed = feed
+        self._wants_graph = self._wants_graph or self._graph is not None
+        self._graph = self._static = None
+        self._turned_at = self.steps_taken
 
     def take(self, step: int, lr: float) -> None:
         started = time.perf_counter()
@@ -82,6 +94,7 @@ class Stepper:
         self._loss_sum += self._loss
         self._losses += 1
         self.steps_taken += 1
+        self.tokens_read += self._feed.tokens_per_step
         self.seconds += time.perf_counter() - started
 
     def loss(self) -> float:
@@ -113,7 +126,7 @@ class Stepper:
                     buffer.copy_(value)
             self._graph.replay()
             return
-        if self._wants_graph and self.steps_taken == self._ORDINARY_STEPS:
+        if self._wants_graph and self.steps_taken - self._turned_at == self._ORDINARY_STEPS:
             self._record(batch)
             self._take(step, batch)
             return
