@@ -11,8 +11,10 @@ from .config import (
     EvaluationConfig,
     FormatConfig,
     FormatName,
+    ImprovementConfig,
     ModelConfig,
     PretrainedConfig,
+    RoundsConfig,
     RunConfig,
     StopConfig,
     TrainConfig,
@@ -116,6 +118,58 @@ def load_recipe(name: str, settings: Iterable[str] = (), *, keep: bool = True) -
         # The recipe's model and tokenizer are ours: another's takes their place whole.
         values = {key: value for key, value in values.items() if key not in ("model", "tokenizer")}
     return _pinned(load(RunConfig, override(values, settings)), keep)
+
+
+def longer_sums() -> ImprovementConfig:
+    """The setting of Lee et al., 2025, for reversed addition: 16 digits by truth, and then a digit a round by itself.
+
+    Wants a GPU: with 84 rounds it comes to 100 digits in that paper, and the context has room for that many.
+    """
+    return ImprovementConfig(
+        kind="self-improvement",
+        name="longer-sums",
+        base=RunConfig(
+            data=DataConfig(
+                digits=16,
+                format=FormatConfig(name="reverse_all_padded", width=0),
+                sampler="equal_lengths",
+                test_sampler="equal_lengths",
+                num_examples=50_000,
+            ),
+            model=ModelConfig(position="none", context=304, dropout=0.0),
+            train=TrainConfig(
+                packing="rows",
+                loss="answer",
+                endless=True,
+                batch_size=1_024,
+                steps=10_000,
+                lr=5e-4,
+                final_lr=0.01,
+                schedule="constant_then_linear",
+                warmup_steps=1_000,
+                beta2=0.98,
+                weight_decay=0.01,
+                eval_every=1_000,
+            ),
+        ),
+        rounds=RoundsConfig(count=84, problems=50_000),
+        num_validation=2_048,
+    )
+
+
+IMPROVEMENTS: dict[str, Callable[[], ImprovementConfig]] = {"longer-sums": longer_sums}
+
+
+def load_improvement(name: str, settings: Iterable[str] = ()) -> ImprovementConfig:
+    """A self-improvement by name or from a TOML file, with settings such as "rounds.count=3" put in."""
+    if name in IMPROVEMENTS:
+        values: dict[str, Any] = IMPROVEMENTS[name]().model_dump()
+    elif name.endswith(".toml") or Path(name).is_file():
+        values = {"kind": "self-improvement", **_read_toml(Path(name))}
+    else:
+        hint = "" if difflib.get_close_matches(name, IMPROVEMENTS) else " (or the path of a TOML file)"
+        raise UnknownName(f"self-improvement{hint}", name, IMPROVEMENTS)
+    return load(ImprovementConfig, override(values, settings))
 
 
 def _pinned(config: RunConfig, keep: bool) -> RunConfig:

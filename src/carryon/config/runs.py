@@ -299,6 +299,3 @@ class EnumerationConfig(Config):
     @property
     def hash(self) -> str:
         return config_hash(self)
-
-
-AnyRun = RunConfig | CompletionConfig | EnumerationConfig
