@@ -483,6 +483,9 @@ def test_bad_configs_are_refused_in_one_line(values, says):
     assert "\n" not in str(error.value)
 
 
+ABACUS = {"layers": 1, "heads": 2, "width": 16, "context": 24, "ids": "abacus", "places": 6}
+
+
 @pytest.mark.parametrize(
     ("values", "error", "says"),
     [
@@ -490,6 +493,11 @@ def test_bad_configs_are_refused_in_one_line(values, says):
             {"base__model__context": 15},
             BadConfig,
             r"5 digits take 19 tokens .* base\.model\.context is 15: set it to 19",
+        ),
+        (
+            {"base__model__position": "learned", "base__model__ids": "abacus", "base__model__places": 6},
+            BadConfig,
+            "ids",
         ),
         ({"rounds__problems": 820_000}, OutOfProblems, "820,000 distinct problems"),
     ],

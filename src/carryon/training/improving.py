@@ -15,11 +15,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..config import DataConfig, EvaluationConfig, ImprovementConfig, RunConfig
 from ..data import Dataset, Fresh, Rows, Shares, domain_of, draw_held_out, make_dataset, make_rows, stack_rows
 from ..devices import describe_device
 from ..errors import BadConfig, BadRun, Unsupported
-from ..formats import Texts
+from ..formats import Example, Texts
 from ..operations import Pairs, Problems
 from ..origin import origin
 from ..runs import Run, as_arrays
@@ -89,12 +91,16 @@ class Improvement:
         base = config.learner()
         self._dataset = make_dataset(base.data, base.seed)
         self._tokenizer = tokenizer_of(base, texts_of(base, [self._dataset]))
-        self._check_room()
+        longest = self._longest_example()
         self._pupils = []
         for number in range(config.filters.votes):
             its_config = config.learner(number)
             its_run = run if number == 0 else run.of_voter(number, its_config)
             self._pupils.append(Pupil(its_config, its_run, self._dataset, self._tokenizer, team, compile, display))
+        # Now, and not in the last round: that it has ids for so many digits.
+        tokens_1T = torch.from_numpy(self._tokenizer.encode(longest.text).astype("int64")).unsqueeze(0)
+        self._pupils[0].learner.model.check(tokens_1T.to(team.device))
+        self._to_label(config.lengths[0])
 
     def save(self) -> None:
         for pupil in self._pupils:
@@ -202,8 +208,8 @@ class Improvement:
         first, second = tests.domain.lengths(tests.codes)
         return Problems(tests.operation, tests.domain, tests.codes[(first == digits) & (second == digits)])
 
-    def _check_room(self) -> None:
-        """Whether the longest problems fit the model, and there are as many new ones as are to be labelled."""
+    def _longest_example(self) -> Example:
+        """It has to fit the model."""
         digits, operation = max(self._config.longest, *self._config.asked), self._dataset.splits.operation
         highest = str(operation.base - 1) * digits
         example = self._dataset.format.write(operation.problem(highest, highest))
@@ -213,7 +219,7 @@ class Improvement:
                 f"problems of {digits} digits take {tokens} tokens with their answers, base.model.context is "
                 f"{context}: set it to {tokens}"
             )
-        self._to_label(self._config.lengths[0])
+        return example
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
