@@ -17,13 +17,13 @@ from safetensors.numpy import load_file
 from carryon.config import FiltersConfig, ImprovementConfig, config_hash, load
 from carryon.costs import work_of
 from carryon.data import Shares, make_dataset, make_rows, stack_rows
-from carryon.errors import BadConfig, BadRun, OutOfProblems, RunMismatch
+from carryon.errors import BadConfig, BadRun, OutOfProblems, RunMismatch, UnknownName
 from carryon.execution import Task, perform
 from carryon.experiments import Case
 from carryon.formats import Example
 from carryon.planning.known import Wanted
 from carryon.planning.probing import _cut_rounds
-from carryon.recipes import load_improvement
+from carryon.recipes import IMPROVEMENTS, load_improvement
 from carryon.runs import Run, find_run, part_done
 from carryon.tokenizers import make_tokenizer
 from carryon.training import Interrupted, improve, labelling, load_model, train
@@ -583,3 +583,11 @@ def test_toml_and_settings_make_a_config(tmp_path):
     assert (config.filters.votes, config.seed, config.asked, config.longest) == (3, 2, (2, 4), 4)
     assert ImprovementConfig.model_validate_json(config.model_dump_json()) == config
     assert load_improvement(str(path)).asked == (2, 3, 4)
+
+
+@pytest.mark.parametrize("name", IMPROVEMENTS)
+def test_every_named_improvement_is_sound(name):
+    config = load_improvement(name, ["seed=1"])
+    assert ImprovementConfig.model_validate_json(config.model_dump_json()) == config
+    with pytest.raises(UnknownName, match="did you mean"):
+        load_improvement(f"{name}x")

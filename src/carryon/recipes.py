@@ -9,6 +9,7 @@ from typing import Any
 from .config import (
     DataConfig,
     EvaluationConfig,
+    FiltersConfig,
     FormatConfig,
     FormatName,
     ImprovementConfig,
@@ -157,7 +158,46 @@ def longer_sums() -> ImprovementConfig:
     )
 
 
-IMPROVEMENTS: dict[str, Callable[[], ImprovementConfig]] = {"longer-sums": longer_sums}
+def six_to_ten() -> ImprovementConfig:
+    """From 6 digits to 10 on a CPU in a few minutes: three models vote. One alone forgets how (`filters.votes=1`)."""
+    return ImprovementConfig(
+        kind="self-improvement",
+        name="six-to-ten",
+        base=RunConfig(
+            data=DataConfig(
+                digits=6,
+                format=FormatConfig(name="reverse_padded", width=0),
+                sampler="equal_lengths",
+                test_sampler="equal_lengths",
+                num_examples=5_000,
+                num_test=300,
+                num_validation=200,
+            ),
+            model=ModelConfig(layers=1, heads=4, width=64, context=48, dropout=0.0, ids="coupling", places=16),
+            train=TrainConfig(
+                packing="rows",
+                loss="answer",
+                endless=True,
+                batch_size=64,
+                steps=2_500,
+                lr=5e-3,
+                final_lr=0.01,
+                schedule="constant_then_linear",
+                falling=0.3,
+                beta2=0.98,
+                weight_decay=0.01,
+                eval_every=500,
+            ),
+        ),
+        rounds=RoundsConfig(count=4, problems=3_000, steps=250, lr=1e-3),
+        filters=FiltersConfig(votes=3),
+        diagonal=(2, 4, 6, 7, 8, 9, 10),
+        num_test=200,
+        num_validation=200,
+    )
+
+
+IMPROVEMENTS: dict[str, Callable[[], ImprovementConfig]] = {"longer-sums": longer_sums, "six-to-ten": six_to_ten}
 
 
 def load_improvement(name: str, settings: Iterable[str] = ()) -> ImprovementConfig:

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 def improve(
-    config: Annotated[str, typer.Argument(help="A TOML file, or longer-sums: from 16 digits to 100, on a GPU.")],
+    config: Annotated[
+        str, typer.Argument(help="A TOML file, six-to-ten (digits, on a CPU) or longer-sums (16 to 100, on a GPU).")
+    ],
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change a setting, such as rounds.count=3.")
     ] = None,
@@ -30,7 +32,7 @@ def improve(
 
     Ctrl-C and kill are safe: the same command goes on where it stopped.
 
-    Example: carryon improve longer.toml --set filters.length=true --seed 1
+    Example: carryon improve six-to-ten --set filters.votes=1 --seed 1
     """
     from ..errors import UnknownName
     from ..recipes import load_improvement
