@@ -50,7 +50,7 @@ COMMANDS = [
     ["bench", "data"],
     ["bench", "model"],
 ]
-COMMANDS += [["train"], ["evaluate"], ["ask"], ["runs"], ["doctor"], ["import"], ["export"]]
+COMMANDS += [["train"], ["improve"], ["evaluate"], ["ask"], ["runs"], ["doctor"], ["import"], ["export"]]
 COMMANDS += [["bench", "data"], ["bench", "model"]]
 COMMANDS += [["hosted", "evaluate"], ["hosted", "finetune"]]
 

@@ -68,6 +68,8 @@ GOLDEN = [
     # What later work needs.
     ("add", "reverse_all", "128 367", {}, "821+763=", "594\n", "495"),
     ("subtract", "reverse_all", "128 367", {}, "821-763=", "932-\n", "-239"),
+    ("add", "reverse_all_padded", "112 29", {}, "211+920=", "1410\n", "141"),
+    ("add", "reverse_all_padded", "7 58", {"width": 0}, "70+85=", "560\n", "65"),
     ("add", "index_hints", "128 367", {}, "J1K2L8+J3K6L7=", "L5K9J4\n", "495"),
     ("add", "index_hints", "7 999", {"hints": 4}, "d7+b9c9d9=", "d6c0b0a1\n", "1006"),
     ("add", "running_sums", "12 7 305", {}, "0012+0007+0305=", "0000>2100>9100>4230\n", "324"),

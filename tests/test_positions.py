@@ -518,3 +518,15 @@ def test_runs_that_coupling_cannot_number(change, says):
         return
     with pytest.raises((ValidationError, BadConfig), match=says):
         load(RunConfig, COUPLED | change)
+
+
+@pytest.mark.parametrize("ids", ["abacus", "coupling"])
+def test_numbers_too_long_for_their_ids_have_some_all_the_same(ids):
+    """A model that learns from its own labels may meet such: it did not end a number."""
+    tokens = [*"0123456789", "+", "=", "\n"]
+    config = ModelConfig(layers=1, heads=2, width=16, context=40, ids=ids, places=6)
+    position = IDS[ids](config, tokens).train()
+    text = "12+34=" + "5" * 20 + "\n"
+    ids_BT = position(torch.tensor([[tokens.index(token) for token in text]] * 50))
+    assert ids_BT.min() >= 0
+    assert ids_BT.max() < 6

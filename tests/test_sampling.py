@@ -186,7 +186,18 @@ def test_of_a_full_length_every_other_length_comes_as_often():
     assert lengths == {(short, 4): 1_000 for short in (1, 2, 3, 4)}
 
 
-@pytest.mark.parametrize("sampler", ["full_length", "balanced_full_length"])
+@pytest.mark.parametrize("digits", [1, 3, 12])  # listed, and too many to list
+def test_both_operands_can_be_of_full_length(digits):
+    config = DataConfig(digits=digits, sampler="both_full_length", test_sampler="both_full_length")
+    counts = {"num_examples": 50, "num_test": 0 if digits == 1 else 20, "num_validation": 0 if digits == 1 else 10}
+    dataset = make_dataset(config.model_copy(update=counts), 0)
+    for split, count in zip(("train", "test", "validation"), counts.values(), strict=True):
+        problems = dataset.problems(split)
+        assert len(set(problems)) == count
+        assert {len(operand) for problem in problems for operand in problem.operands} <= {digits}
+
+
+@pytest.mark.parametrize("sampler", ["full_length", "both_full_length", "balanced_full_length"])
 def test_a_full_length_stays_full_where_something_is_hidden(sampler):
     config = DataConfig(sampler=sampler, exclude=ExcludeConfig(digit=5, position=1), num_examples=2_000)
     problems = make_dataset(config, 0).problems("train")

@@ -433,6 +433,19 @@ def test_the_learning_rate_rises_and_falls():
     assert all(a > b for a, b in pairwise(rates[10:]))
 
 
+def test_a_learning_rate_stays_and_then_falls():
+    train = TrainConfig(steps=100, lr=1.0, warmup_steps=10, final_lr=0.1, schedule="constant_then_linear", falling=0.25)
+    rates = [lr_at(step, train) for step in range(101)]
+    assert rates[:10] == pytest.approx([(step + 1) / 11 for step in range(10)])
+    assert rates[10:76] == [1.0] * 66
+    assert rates[76] == pytest.approx(1 - 0.9 / 25)
+    assert rates[100] == pytest.approx(0.1)
+    with pytest.raises(BadConfig, match=r"falling goes with train\.schedule"):
+        load(TrainConfig, {"falling": 0.5})
+    # What existing runs are called does not change.
+    assert RunConfig().hash == "67d6291b30"
+
+
 # --- what is refused ----------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from .config import DataConfig, ModelConfig, TrainConfig
+from .config import DataConfig, FiltersConfig, ModelConfig, RoundsConfig, TrainConfig
 from .pretrained import CATALOGUE
 
 _ALIKE = 50
@@ -108,6 +108,8 @@ class Forecast:
 
 def work_of(config: Mapping[str, Any]) -> Work:
     """Of a run's config as it is written down."""
+    if config.get("kind") == "self-improvement":
+        return _work_of_rounds(config)
     if "kind" in config:  # no model: the same kind of table, of about that size
         kind = f"{config['kind']} {config.get('method', '')}"
         n, trials = config.get("n"), 1 if config.get("data") else config.get("trials", 100)
@@ -133,3 +135,14 @@ def work_of(config: Mapping[str, Any]) -> Work:
         parameters = 12 * model["layers"] * model["width"] ** 2
     step = float(train["batch_size"] * window)
     return Work(kind, train["steps"] * step, step, float(parameters))
+
+
+def _work_of_rounds(config: Mapping[str, Any]) -> Work:
+    """Tokens that are trained on, and those of problems that are labelled, by every model."""
+    base = work_of(config.get("base", {}))
+    rounds = {**RoundsConfig().model_dump(), **config.get("rounds", {})}
+    filters = {**FiltersConfig().model_dump(), **config.get("filters", {})}
+    context = {**ModelConfig().model_dump(), **config["base"].get("model", {})}["context"]
+    of_a_round = rounds["steps"] * base.step + rounds["problems"] * context
+    amount = filters["votes"] * (base.amount + rounds["count"] * of_a_round)
+    return Work(f"{base.kind} self-improvement", amount, base.step, base.parameters)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .config import RunConfig
+from .config import ImprovementConfig, TrainedConfig
 from .experiments import Case, Experiment, Measured
 from .paper import figure
 from .planning import Known, Plan, Wanted, make_plan
@@ -115,9 +115,10 @@ def _settings(case: Case) -> tuple[tuple[str, object], ...]:
 
 
 def _tokens(case: Case) -> int:
-    if not isinstance(case.run, RunConfig):
+    if not isinstance(case.run, TrainedConfig):
         return 0
-    return case.run.train.steps * case.run.train.batch_size * case.run.window
+    run = case.run.outcome if isinstance(case.run, ImprovementConfig) else case.run
+    return run.train.steps * run.train.batch_size * run.window
 
 
 def _has_numbers(label: str) -> bool:

@@ -244,8 +244,8 @@ def _so_far(mark_V: Tensor, tokens_BT: Tensor) -> Tensor:
 
 
 def _below(ends: Tensor) -> Tensor:
-    """A whole number from 0 on below each."""
-    return (torch.rand(ends.shape, device=ends.device) * ends).long()
+    """A whole number from 0 on below each; 0 where there is none, as for a number too long for its ids."""
+    return (torch.rand(ends.shape, device=ends.device) * ends.clamp(min=0)).long()
 
 
 IDS: dict[str, type[Ids]] = {

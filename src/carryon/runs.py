@@ -5,13 +5,15 @@ runs/<name>-<hash>/  config.json     the complete config
                      metrics.jsonl   a line per evaluation
                      model.safetensors
                      state/          what resuming needs: the two newest checkpoints, each with its checksum
+                     labels/         of a self-improvement, what it labelled: a file a round, each with its checksum
+                     model-1/ …      of one whose models vote, the state and metrics of those after the first
                      evaluations/<hash>.json
                      result.json     written last: the run and its planned evaluations are done
 """
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from .config import RunConfig
+from .config import ImprovementConfig, RunConfig, TrainedConfig
 from .errors import BadRun, RunMismatch
 from .files import file_hash, hold, read_json, write_whole
 
@@ -34,8 +36,12 @@ _KEPT_STATES = 2
 class Run:
     """One run folder."""
 
-    def __init__(self, path: Path, config: RunConfig) -> None:
-        self.path, self.config = path, config
+    def __init__(self, path: Path, asked: TrainedConfig) -> None:
+        self.path = path
+        self.asked = asked
+        """What was asked for: a training run, or a self-improvement."""
+        self.config = asked.outcome if isinstance(asked, ImprovementConfig) else asked
+        """Of its model."""
 
     @classmethod
     def open(cls, path: Path) -> "Run":
@@ -43,7 +49,7 @@ class Run:
         return cls(path, _read_config(path))
 
     @classmethod
-    def start(cls, root: Path, config: RunConfig) -> "Run":
+    def start(cls, root: Path, config: TrainedConfig) -> "Run":
         """The folder of this config under `root`, made if it is not there; refused if it holds another run."""
         path = root / config.folder
         if (path / "config.json").exists():
@@ -54,6 +60,11 @@ class Run:
             path.mkdir(parents=True, exist_ok=True)
             write_whole(path / "config.json", config.model_dump_json(indent=2) + "\n")
         return cls(path, config)
+
+    @property
+    def command(self) -> str:
+        """What goes on with it."""
+        return "carryon improve" if isinstance(self.asked, ImprovementConfig) else "carryon train"
 
     @property
     def is_done(self) -> bool:
@@ -68,6 +79,12 @@ class Run:
         (self.path / "result.json").unlink(missing_ok=True)
         shutil.rmtree(self.path / "evaluations", ignore_errors=True)
         self.drop_state()
+
+    def of_voter(self, number: int, config: RunConfig) -> "Run":
+        """The folder of another model inside of this one."""
+        path = self.path / f"model-{number}"
+        path.mkdir(exist_ok=True)
+        return Run(path, config)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -122,12 +139,12 @@ class Run:
     def read_model(self) -> tuple[Arrays, str | None]:
         path = self.path / "model.safetensors"
         if not path.exists():
-            raise BadRun(f"{self.path} has no finished model yet: 'carryon train' goes on where it stopped")
+            raise BadRun(f"{self.path} has no finished model yet: '{self.command}' goes on where it stopped")
         try:
             with safetensors.safe_open(path, framework="numpy") as file:
                 return {name: file.get_tensor(name) for name in file.keys()}, (file.metadata() or {}).get("vocabulary")  # noqa: SIM118
         except safetensors.SafetensorError as error:
-            raise BadRun(f"{path} is broken ({error}): delete it and run 'carryon train' again") from None
+            raise BadRun(f"{path} is broken ({error}): delete it and run '{self.command}' again") from None
 
     def write_state(self, step: int, arrays: Arrays, state: Mapping[str, Any]) -> None:
         """A checkpoint. The file of numbers is written first, then the one that vouches for it; then old ones go."""
@@ -152,6 +169,29 @@ class Run:
             except (OSError, ValueError, KeyError, TypeError, safetensors.SafetensorError):
                 continue
         return None
+
+    # --- labels -----------------------------------------------------------------------------------------------------
+
+    def write_labels(self, number: int, pairs: Sequence[tuple[str, str]], record: Mapping[str, Any]) -> None:
+        """The labels of a round, as prompts and completions. As with checkpoints, what vouches for them comes last."""
+        folder = self.path / "labels"
+        folder.mkdir(exist_ok=True)
+        lines = folder / f"{number:04d}.jsonl"
+        write_whole(lines, "".join(json.dumps(pair) + "\n" for pair in pairs))
+        record = {"sha256": file_hash(lines), **record}
+        write_whole(lines.with_suffix(".json"), json.dumps(record, indent=2) + "\n")
+
+    def read_labels(self, number: int) -> tuple[list[tuple[str, str]], dict[str, Any]] | None:
+        """The labels of a round and their record; None if they are not there, or not whole."""
+        lines = self.path / "labels" / f"{number:04d}.jsonl"
+        try:
+            record = json.loads(lines.with_suffix(".json").read_text(encoding="utf-8"))
+            if record.pop("sha256") != file_hash(lines):
+                return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        pairs = [json.loads(line) for line in lines.read_text(encoding="utf-8").splitlines()]
+        return [(prompt, completion) for prompt, completion in pairs], record
 
     @property
     def part_done(self) -> float:
@@ -210,12 +250,12 @@ def run_folders(root: Path) -> list[Path]:
     return [path.parent for path in sorted(configs, key=lambda path: (path.stat().st_mtime, path.parent.name))]
 
 
-def part_done(config: RunConfig, root: Path) -> float:
+def part_done(config: TrainedConfig, root: Path) -> float:
     """The same of a run that may not have been begun."""
     return Run(root / config.folder, config).part_done
 
 
-def difference(one: RunConfig, other: RunConfig) -> str:
+def difference(one: TrainedConfig, other: TrainedConfig) -> str:
     """What two configs disagree on: "train.steps is 100, not 200"."""
     a, b = (_flat(config.model_dump(mode="json")) for config in (one, other))
     keys = [key for key in a | b if a.get(key) != b.get(key) and not key.startswith(("name", "evaluations", "watch"))]
@@ -231,9 +271,10 @@ def _flat(values: Any, path: str = "") -> dict[str, Any]:
     return flat
 
 
-def _read_config(path: Path) -> RunConfig:
+def _read_config(path: Path) -> TrainedConfig:
     try:
-        return RunConfig.model_validate_json((path / "config.json").read_text(encoding="utf-8"))
+        text = (path / "config.json").read_text(encoding="utf-8")
+        return _kind_of(text).model_validate_json(text)
     except FileNotFoundError:
         raise BadRun(f"{path} is not a run: it has no config.json") from None
     except (ValidationError, UnicodeDecodeError) as error:
@@ -241,6 +282,14 @@ def _read_config(path: Path) -> RunConfig:
             raise BadRun(f"{path} is an exported model, not a run: 'carryon import {path}' makes a run of it") from None
         first = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
         raise BadRun(f"{path / 'config.json'} is broken: {first}") from None
+
+
+def _kind_of(text: str) -> type[RunConfig] | type[ImprovementConfig]:
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        return RunConfig  # which says what is wrong with it
+    return ImprovementConfig if isinstance(values, dict) and "kind" in values else RunConfig
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

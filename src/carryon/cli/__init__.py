@@ -20,6 +20,7 @@ from . import (
     experiments,
     gallery,
     hosted,
+    improve,
     pretrained,
     render,
     report,
@@ -40,6 +41,7 @@ app = typer.Typer(
 app.command("gallery")(gallery.gallery)
 app.command("render")(render.render)
 app.command("train")(train.train)
+app.command("improve")(improve.improve)
 app.command("runs")(runs.runs)
 app.command("evaluate")(evaluate.evaluate)
 app.command("ask")(ask.ask)

@@ -24,8 +24,8 @@ def make(
     sampler: Annotated[
         str | None,
         typer.Option(
-            help="uniform, full_length, balanced_full_length, balanced_digits, balanced_carries, balanced, "
-            "balanced_lengths, equal_lengths, equal_operands "
+            help="uniform, full_length, both_full_length, balanced_full_length, balanced_digits, balanced_carries, "
+            "balanced, balanced_lengths, equal_lengths, equal_operands "
             "or revealed; balanced if left out (more than two operands: equal_operands; sine, sqrt: uniform)."
         ),
     ] = None,
@@ -37,7 +37,10 @@ def make(
     test: Annotated[int | None, number("Test examples; 10,000 or what a small domain allows.")] = None,
     validation: Annotated[int | None, number("Validation examples; 1,000 or what a small domain allows.")] = None,
     test_sampler: Annotated[
-        str, typer.Option(help="uniform, equal_lengths or equal_operands to test all alike, or full_length.")
+        str,
+        typer.Option(
+            help="uniform, equal_lengths or equal_operands to test all alike, full_length or both_full_length."
+        ),
     ] = "uniform",
     form: Annotated[str, typer.Option("--as", help="txt, jsonl, parquet, hf, openai or openai_prompt.")] = "jsonl",
     spaces: Annotated[bool, typer.Option("--spaces", help="A space between neighbouring digits.")] = False,

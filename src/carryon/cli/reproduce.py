@@ -65,7 +65,7 @@ def reproduce(
 
     Example: carryon reproduce plain_vs_reverse --tier fast --budget 25m
     """
-    from ..config import RunConfig
+    from ..config import TrainedConfig
     from ..experiments import EXPERIMENTS, experiment
     from ..planning import make_plan
     from ..results import Store
@@ -92,7 +92,7 @@ def reproduce(
         plan.begun = {
             task.key: part
             for task in plan.tasks
-            if isinstance(task.run, RunConfig) and (part := part_done(task.run, runs))
+            if isinstance(task.run, TrainedConfig) and (part := part_done(task.run, runs))
         }
         if dry_run:
             _print_plan(plan, seconds)

@@ -38,6 +38,7 @@ def runs(
 
 
 def _row(path: Path) -> dict[str, Any]:
+    from ..config import ImprovementConfig
     from ..errors import CarryonError
     from ..runs import Run
 
@@ -52,11 +53,18 @@ def _row(path: Path) -> dict[str, Any]:
         "data": f"{config.data.operation} {config.data.format.name} {config.data.num_examples:,}",
         "model": config.model.label,
     }
+    if isinstance(run.asked, ImprovementConfig):
+        row["data"] = (
+            f"{config.data.operation} {config.data.format.name}, {run.asked.base.data.digits} digits "
+            f"and {run.asked.longest - run.asked.base.data.digits} by itself"
+        )
     if result is not None:
         texts = {question.hash for question in config.evaluations if question.problems == "text"}
         found = {name: value for name, value in result["evaluations"].items() if value is not None}
         shown = [f"perplexity {value:.2f}" if name in texts else f"{value:.2%}" for name, value in found.items()]
         row["state"] = f"done, {result['steps']:,} steps, {result['seconds']:.0f} s"
+        if isinstance(run.asked, ImprovementConfig):
+            shown = [f"{least} % up to {digits} digits" for least in (99, 50) if (digits := result[f"reaches_{least}"])]
         row["accuracy"] = ", ".join(shown)
     else:
         last = metrics[-1] if metrics else {"step": 0}

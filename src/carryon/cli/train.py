@@ -54,7 +54,7 @@ def train(
         from ..runs import find_run
 
         started_from = find_run(parent, runs)
-        config = config.model_copy(update={"parent": started_from.config.hash})
+        config = config.model_copy(update={"parent": started_from.asked.hash})
     if show:
         print_json(config.model_dump(mode="json") | {"folder": config.folder})
         return
@@ -138,6 +138,12 @@ def _show_off(run: "Run", device: str) -> None:
     )
 
 
+def _shown(name: str, value: float) -> str:
+    if isinstance(value, int):  # of a self-improvement's round
+        return f"{value:,}"
+    return f"{value:.2f}" if name == "perplexity" or name.endswith("_seconds") else f"{value:.2%}"
+
+
 class Screen:
     """What a person sees while training runs: one moving line on a terminal, plain lines elsewhere."""
 
@@ -173,8 +179,8 @@ class Screen:
     def evaluated(self, row: Mapping[str, Any]) -> None:
         for tracker in self._trackers:
             tracker(row)
-        accuracies = {k: v for k, v in row.items() if k not in ("step", "seconds", "lr", "loss")}
-        shown = {k: f"{v:.2f}" if k == "perplexity" else f"{v:.2%}" for k, v in accuracies.items() if v is not None}
+        others = {k: v for k, v in row.items() if k not in ("step", "seconds", "lr", "loss") and v is not None}
+        shown = {k.replace("_", " "): _shown(k, v) for k, v in others.items()}
         self._accuracy = "".join(f"  {name} {value}" for name, value in shown.items())
         loss = "" if row["loss"] is None else f"  loss {row['loss']:.4f}"
         self.say(f"step {row['step']:,}{loss}{self._accuracy}  ({row['seconds']:.1f} s)")

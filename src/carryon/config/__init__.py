@@ -6,6 +6,7 @@ names; a test compares them with the registries.
 
 from .base import SCHEMA, Config, config_hash
 from .data import DataConfig, ExcludeConfig, FormatConfig, TextConfig
+from .improving import FiltersConfig, ImprovementConfig, RoundsConfig
 from .loading import load, override
 from .models import AnyModel, LoraConfig, ModelConfig, PretrainedConfig
 from .names import (
@@ -25,7 +26,6 @@ from .names import (
     choices,
 )
 from .runs import (
-    AnyRun,
     CompletionConfig,
     EnumerationConfig,
     EvaluationConfig,
@@ -33,6 +33,10 @@ from .runs import (
     StopConfig,
     TrainConfig,
 )
+
+TrainedConfig = RunConfig | ImprovementConfig
+"""What ends with a model in a folder."""
+AnyRun = RunConfig | ImprovementConfig | CompletionConfig | EnumerationConfig
 
 __all__ = [
     "MAX_DIGITS",
@@ -48,16 +52,19 @@ __all__ = [
     "EnumerationConfig",
     "EvaluationConfig",
     "ExcludeConfig",
+    "FiltersConfig",
     "FormName",
     "FormatConfig",
     "FormatName",
     "IdsName",
+    "ImprovementConfig",
     "LoraConfig",
     "ModelConfig",
     "Noise",
     "OperationName",
     "PositionName",
     "PretrainedConfig",
+    "RoundsConfig",
     "RunConfig",
     "SamplerName",
     "StopConfig",
@@ -65,6 +72,7 @@ __all__ = [
     "TextPromptName",
     "TokenizerName",
     "TrainConfig",
+    "TrainedConfig",
     "choices",
     "config_hash",
     "load",

@@ -35,7 +35,7 @@ class FormatConfig(Config):
         if self.noise != "none" and self.name != "simplified_scratchpad":
             raise ValueError(f"noise exists for simplified_scratchpad only, not for {self.name}")
         if self.width != 3 and not self.name.endswith("_padded"):
-            raise ValueError(f"width exists for plain_padded and reverse_padded only, not for {self.name}")
+            raise ValueError(f"width exists for padded formats such as reverse_padded only, not for {self.name}")
         if self.hints != 102 and self.name != "index_hints":
             raise ValueError(f"hints exist for index_hints only, not for {self.name}")
         if self.name.startswith("hosted_") and (self.spaces or self.stop is not None):
@@ -119,9 +119,10 @@ class DataConfig(Config):
     """None: 10,000, or 60 % of a domain too small for that."""
     num_validation: int | None = Field(default=None, ge=0, le=MAX_EXAMPLES)
     """None: 1,000, or 10 % of a domain too small for that."""
-    test_sampler: Literal["uniform", "equal_lengths", "full_length", "equal_operands"] = "uniform"
-    """equal_lengths: as many test problems of every length; full_length: only such as have all digits, and of more
-    operands all of these; equal_operands: as many of every number of operands and every length."""
+    test_sampler: Literal["uniform", "equal_lengths", "full_length", "both_full_length", "equal_operands"] = "uniform"
+    """equal_lengths: as many test problems of every length; full_length: only such as have all digits in the longer
+    operand, and of more operands all of these; both_full_length: in both; equal_operands: as many of every number of
+    operands and every length."""
     split_seed: int = Field(default=0, ge=0)
     """Which test and validation sets. The training sample has its own seed, which belongs to the run."""
 

@@ -12,6 +12,7 @@ FormatName = Literal[
     "reverse_unwrapped",
     "reverse_padded",
     "reverse_all",
+    "reverse_all_padded",
     "index_hints",
     "running_sums",
     "partial_products",
@@ -26,6 +27,7 @@ FormatName = Literal[
 SamplerName = Literal[
     "uniform",
     "full_length",
+    "both_full_length",
     "balanced_full_length",
     "balanced_digits",
     "balanced_carries",

@@ -45,7 +45,11 @@ class TrainConfig(Config):
     """Endless only: steps over which the longest numbers grow from a few digits to all of data.digits."""
     lr: float = Field(default=1e-3, gt=0)
     final_lr: float = Field(default=0.1, ge=0, le=1)
-    """Where the cosine ends, as a part of lr."""
+    """Where the schedule ends, as a part of lr."""
+    schedule: Literal["cosine", "constant_then_linear"] = "cosine"
+    """How the learning rate goes from there: constant_then_linear stays at lr, and falls over the last steps."""
+    falling: float = Field(default=0.2, gt=0, le=1)
+    """constant_then_linear: in which part of all steps it falls, the last of them."""
     warmup_steps: int = Field(default=100, ge=0)
     beta1: float = Field(default=0.9, ge=0, lt=1)
     beta2: float = Field(default=0.99, ge=0, lt=1)
@@ -68,6 +72,8 @@ class TrainConfig(Config):
             problems.append("train.loss answer needs train.packing rows: a stream has no rows to mask")
         if self.window is not None and self.packing == "rows":
             problems.append("train.window needs train.packing stream: rows are as long as their examples")
+        if self.falling != 0.2 and self.schedule == "cosine":
+            problems.append("train.falling goes with train.schedule constant_then_linear: a cosine falls all the way")
         if self.batch_size % self.accumulation:
             problems.append(f"train.batch_size {self.batch_size} is not a multiple of accumulation {self.accumulation}")
         if problems:
@@ -334,6 +340,3 @@ class EnumerationConfig(Config):
     @property
     def hash(self) -> str:
         return config_hash(self)
-
-
-AnyRun = RunConfig | CompletionConfig | EnumerationConfig

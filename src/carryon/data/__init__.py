@@ -1,12 +1,12 @@
 """Operations, formats and samplers made into data sets: splits, files, batches."""
 
-from .batches import Batch, FreshWindows, RowBatches, Rows, Windows, make_rows, pack
+from .batches import Batch, FreshWindows, RowBatches, Rows, Windows, make_rows, pack, stack_rows
 from .checking import check_dataset
 from .dataset import Dataset, make_dataset
 from .folders import files_in, whole_folder
 from .forms import FORMS
 from .manifest import Manifest, count_strata
-from .sources import Fresh, Mixture, Passages, Repeated, Source
+from .sources import Fresh, Mixture, Passages, Repeated, Shares, Source
 from .splits import SPLITS, Endless, Splits, domain_of, draw_held_out, make_splits
 from .store import read_manifest, refuse_existing, write_dataset
 from .text import SplitText, characters_of, mix_with_text, questions_in, split_text
@@ -25,6 +25,7 @@ __all__ = [
     "Repeated",
     "RowBatches",
     "Rows",
+    "Shares",
     "Source",
     "SplitText",
     "Splits",
@@ -44,6 +45,7 @@ __all__ = [
     "read_manifest",
     "refuse_existing",
     "split_text",
+    "stack_rows",
     "whole_folder",
     "write_dataset",
 ]

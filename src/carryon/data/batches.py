@@ -135,6 +135,19 @@ def make_rows(
     return Rows(tokens_BT, mask_BT)
 
 
+def stack_rows(sets: Sequence[Rows]) -> Rows:
+    """Rows of several sets, one set after the other, padded to the longest of all."""
+    width = max(rows.tokens_BT.shape[1] for rows in sets)
+
+    def widened(part: NDArray[Any]) -> NDArray[Any]:
+        return np.pad(part, ((0, 0), (0, width - part.shape[1])))
+
+    return Rows(
+        np.concatenate([widened(rows.tokens_BT) for rows in sets]),
+        np.concatenate([widened(rows.mask_BT) for rows in sets]),
+    )
+
+
 def _encode_each(texts: Texts, tokenizer: Tokenizer) -> tuple[Ids, NDArray[Any], NDArray[Any]]:
     """All tokens in one array, with the lengths of each prompt and each example."""
     if isinstance(tokenizer, Characters):

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from ..config import RunConfig
+from ..config import TrainedConfig
 from .tasks import Outcome, Task, order_tasks
 from .work import perform
 
@@ -71,7 +71,7 @@ def run_local(
                     pool.give(task)
                     owed += alone if sharing else 0.0
             for task, outcome, part in pool.wait():
-                if sharing and isinstance(task.run, RunConfig):
+                if sharing and isinstance(task.run, TrainedConfig):
                     outcome = replace(outcome, seconds=round(outcome.seconds * part, 3))
                 if outcome.interrupted:
                     left[task.key] = task

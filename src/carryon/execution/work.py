@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..config import CompletionConfig, EnumerationConfig, RunConfig
+from ..config import CompletionConfig, EnumerationConfig, ImprovementConfig, RunConfig, TrainedConfig
 from ..errors import CarryonError, OutOfMemory, RunMismatch
 from ..origin import commit
 from ..runs import Run
@@ -32,9 +32,11 @@ def perform(
 
     started = time.monotonic()
     try:
+        if isinstance(task.run, TrainedConfig) and part < 1:
+            keep_to_part(pick_device(device), part)
+        if isinstance(task.run, ImprovementConfig):
+            return _improve(task, task.run, root, device, compile, stop)
         if isinstance(task.run, RunConfig):
-            if part < 1:
-                keep_to_part(pick_device(device), part)
             return _train(task, task.run, root, device, compile, stop)
         answer = _complete(task.run) if isinstance(task.run, CompletionConfig) else _enumerate(task.run)
         return Outcome(task.key, {"trials": answer}, time.monotonic() - started, "cpu", commit())
@@ -64,7 +66,7 @@ def perform_in_time(
     """Perform a task that has waited in a queue and may have been begun before. None: it is too late to begin."""
     if deadline is not None and time.time() > deadline:
         return None
-    if isinstance(task.run, RunConfig):
+    if isinstance(task.run, TrainedConfig):
         _wait_until_free(Run(root / task.run.folder, task.run))
     stop = (lambda: time.time() > deadline) if deadline is not None else None
     return perform(task, root, device, compile, stop, part)
@@ -113,6 +115,20 @@ def _train(task: Task, config: RunConfig, root: Path, device: str, compile: str,
     seconds += sum(float(answers[question.hash].get("seconds", 0.0)) for question in task.evaluations)
     origin = run.read_origin()
     return Outcome(task.key, answers, round(seconds, 3), str(result.get("device")), origin.get("commit"))
+
+
+def _improve(
+    task: Task, config: ImprovementConfig, root: Path, device: str, compile: str, stop: Stop | None
+) -> Outcome:
+    """Go through the rounds, or find that done."""
+    from ..training import improve
+
+    run = improve(config, root, device=device, compile=compile, stop=stop)
+    result = run.read_result() or {}
+    seconds = max(float(result.get("command_seconds", 0.0)), float(result.get("seconds", 0.0)))
+    told = ("rounds", "diagonal", "reaches_99", "reaches_50", "steps", "stopped")
+    answers = {"trials": {key: result.get(key) for key in told}}
+    return Outcome(task.key, answers, round(seconds, 3), str(result.get("device")), run.read_origin().get("commit"))
 
 
 def _columns(run: Run) -> set[str]:

@@ -10,7 +10,16 @@ from ..errors import UnknownName
 from .base import Example, Format, Texts
 from .hints import IndexHints
 from .hosted import HostedDetailedScratchpad, HostedPlain, HostedReverse, HostedSimplifiedScratchpad
-from .plain import Plain, PlainPadded, PlainWrapped, Reverse, ReverseAll, ReversePadded, ReverseUnwrapped
+from .plain import (
+    Plain,
+    PlainPadded,
+    PlainWrapped,
+    Reverse,
+    ReverseAll,
+    ReverseAllPadded,
+    ReversePadded,
+    ReverseUnwrapped,
+)
 from .running import PartialProducts, RunningSums
 from .scratchpads import DetailedScratchpad, DetailedScratchpadV2, SimplifiedScratchpad
 
@@ -24,6 +33,7 @@ FORMATS: dict[str, type[Format]] = {
         ReverseUnwrapped,
         ReversePadded,
         ReverseAll,
+        ReverseAllPadded,
         IndexHints,
         RunningSums,
         PartialProducts,

@@ -30,18 +30,18 @@ class OneLine(Format):
         return not self.padded or self.config.width > 0  # otherwise zeros may be more or fewer
 
     def ask(self, problem: Problem) -> str:
+        operands = problem.operands
+        if self.padded:
+            width = self.width_for(max(map(len, operands)))
+            operands = tuple(operand.zfill(width) for operand in operands)
         if self.turned:
-            operands = tuple(operand[::-1] for operand in problem.operands)
-            return f"{self.before}{problem.operation.question(operands)}{self.behind}"
-        if not self.padded:
-            return super().ask(problem)
-        width = self.width_for(max(map(len, problem.operands)))
-        return f"{self.before}{'+'.join(operand.zfill(width) for operand in problem.operands)}{self.behind}"
+            operands = tuple(operand[::-1] for operand in operands)
+        return f"{self.before}{problem.operation.question(operands)}{self.behind}"
 
     def asked(self, prompt: str) -> str | None:
         question = super().asked(prompt)
         if self.turned and question is not None:
-            return _DIGITS.sub(lambda number: number[0][::-1], question)
+            question = _DIGITS.sub(lambda number: number[0][::-1], question)
         return "+".join(map(without_leading_zeros, question.split("+"))) if self.padded and question else question
 
     def work(self, problem: Problem, draw: int) -> tuple[str, str]:
@@ -195,3 +195,16 @@ class ReversePadded(OneLine):
     many = False
     padded = True
     backwards = True
+
+
+class ReverseAllPadded(OneLine):
+    """All numbers padded, and lowest digit first: a digit's weight is how far it is from where its number begins.
+
+    112+29=141   is written   "211+920="   "1410\n"
+    """
+
+    name = "reverse_all_padded"
+    operations = ("add",)
+    backwards = True
+    turned = True
+    padded = True

@@ -60,7 +60,7 @@ def export_huggingface(run: Run, folder: Path, *, force: bool = False) -> Path:
     config, result = run.config, run.read_result()
     arrays, vocabulary = run.read_model()
     if result is None:
-        raise BadRun(f"{run.path} is not finished: 'carryon train' goes on where it stopped")
+        raise BadRun(f"{run.path} is not finished: '{run.command}' goes on where it stopped")
     sizes = config.model
     if not isinstance(sizes, ModelConfig):
         raise Unsupported(f"{run.path.name} is {sizes.label}, a model of transformers already: save_tuned writes it")

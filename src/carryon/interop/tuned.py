@@ -42,7 +42,7 @@ def save_tuned(model: CausalModel, run: Run, folder: Path, *, force: bool = Fals
     parts = [make_dataset(data, config.seed) for data in config.parts]
     stop, evidence = find_marks(parts, tokenizer).stop, evidence_of(run)
     if evidence["result"] is None:
-        raise BadRun(f"{run.path} is not finished: 'carryon train' goes on where it stopped")
+        raise BadRun(f"{run.path} is not finished: '{run.command}' goes on where it stopped")
     local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     with whole_folder(folder, force, "an exported model", holds_an_export) as partial, quiet(), torch.no_grad():
         settings = _tokenizer_settings(base.folder, tokenizer, model.inner.config, config.model.context)

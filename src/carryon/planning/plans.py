@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ..config import RunConfig
+from ..config import TrainedConfig
 from ..execution import Outcome, Task
 from ..experiments import Experiment, Measured, Tier
 from ..results import Line, Store
@@ -53,7 +53,7 @@ class Plan:
 
     @property
     def trains_at_full_size(self) -> bool:
-        return self.tier != "smoke" and any(isinstance(task.run, RunConfig) for task in self.tasks)
+        return self.tier != "smoke" and any(isinstance(task.run, TrainedConfig) for task in self.tasks)
 
     def estimate(self, task: Task) -> float:
         """Seconds a task will still take, by what its likes took. One that is trained has to be evaluated, at least."""
@@ -95,7 +95,7 @@ class Plan:
         """What a task is for, in words."""
         if found := self.by_key.get(task.key):
             return f"{found[0].experiment} {_words(found[0].case.settings)}"
-        return f"{task.run.name if isinstance(task.run, RunConfig) else task.key}, to start others from"
+        return f"{task.run.name if isinstance(task.run, TrainedConfig) else task.key}, to start others from"
 
     def only(self, choices: Sequence[str]) -> "Plan":
         """What a choice is about: "reverse,2000" names cases with both among their settings. Several choices add up."""

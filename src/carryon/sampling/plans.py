@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ..errors import UnknownName, Unsupported
 from ..operations import Codes, Domain, Lists, Operation, Pairs
 from ..operations.digits import num_digits
@@ -21,6 +23,7 @@ from .strata import (
     by_lengths,
     by_operands,
     longest,
+    of_lengths,
     one_digit_and_longer,
     whole,
 )
@@ -78,6 +81,18 @@ def full_length(domain: Domain, operation: Operation, digits: int) -> Plan:
         return ["all" if length == digits else None for length in pairs.longest(codes).tolist()]
 
     strata = Strata({"all": longest(pairs, digits, digits)}, label)
+    return Plan(strata, lambda size, capacity: {"all": min(size, capacity["all"])})
+
+
+def both_full_length(domain: Domain, operation: Operation, digits: int) -> Plan:
+    """Every problem whose operands both have all digits, with the same probability."""
+    pairs = _pairs(domain)
+
+    def label(codes: Codes) -> list[Any]:
+        a, b = pairs.lengths(codes)
+        return ["all" if length == digits else None for length in np.minimum(a, b).tolist()]
+
+    strata = Strata({"all": of_lengths(pairs, digits, digits)}, label)
     return Plan(strata, lambda size, capacity: {"all": min(size, capacity["all"])})
 
 
@@ -304,6 +319,7 @@ def _few_digits(digits: int, most: int, instead: str) -> int:
 SAMPLERS: dict[str, Callable[[Domain, Operation, int], Plan]] = {
     "uniform": uniform,
     "full_length": full_length,
+    "both_full_length": both_full_length,
     "balanced_full_length": balanced_full_length,
     "balanced_digits": balanced_digits,
     "balanced_carries": balanced_carries,

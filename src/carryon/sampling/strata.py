@@ -294,17 +294,21 @@ def whole(domain: Domain) -> Strata:
 
 def by_lengths(domain: Pairs, digits: int) -> Strata:
     """(1, 1), (1, 2), (2, 2), (1, 3), …: problems by the lengths of both operands, the shorter first."""
-    strata: dict[Hashable, Stratum] = {}
-    for long in range(1, digits + 1):
-        for short in range(1, long + 1):
-            stratum = Lengths(domain, short, long)
-            strata[short, long] = Listed(stratum.codes()) if is_listable(domain, stratum.size) else stratum
+    strata: dict[Hashable, Stratum] = {
+        (short, long): of_lengths(domain, short, long) for long in range(1, digits + 1) for short in range(1, long + 1)
+    }
 
     def label(codes: Codes) -> list[Any]:
         a, b = domain.lengths(codes)
         return list(zip(np.minimum(a, b).tolist(), np.maximum(a, b).tolist(), strict=True))
 
     return Strata(strata, label)
+
+
+def of_lengths(domain: Pairs, short: int, long: int) -> Stratum:
+    """Problems with one operand of `short` digits and one of `long`."""
+    stratum = Lengths(domain, short, long)
+    return Listed(stratum.codes()) if is_listable(domain, stratum.size) else stratum
 
 
 def longest(domain: Pairs, least: int, most: int) -> Stratum:

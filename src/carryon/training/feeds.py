@@ -3,7 +3,7 @@
 Shapes: B rows, T tokens, N examples.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import Protocol
@@ -19,6 +19,7 @@ from ..data import (
     FreshWindows,
     Repeated,
     RowBatches,
+    Rows,
     Windows,
     make_rows,
     mix_with_text,
@@ -39,6 +40,12 @@ class Feed(Protocol):
 
     def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor | None]:
         """This process's inputs, targets and mask of a step, on the device."""
+        ...
+
+
+class Order(Protocol):
+    def indices(self, start: int = 0) -> Iterator[int]:
+        """Which example comes as number `start`, and which ones follow."""
         ...
 
 
@@ -67,26 +74,26 @@ class StreamFeed:
 
 
 class RowFeed:
-    """Rows of a finite set that lie on the device; only their numbers travel."""
+    """Rows of finite sets that lie on the device; only their numbers travel."""
 
     _STEPS_AT_ONCE = 256
 
-    def __init__(self, examples: Sequence[Example], tokenizer: Tokenizer, config: RunConfig, team: Team) -> None:
-        rows = make_rows(examples, tokenizer, loss=config.train.loss)
+    def __init__(self, rows: Rows, order: Order, config: RunConfig, team: Team, first_step: int = 0) -> None:
+        """`order` says which row comes when, the first of them in `first_step`."""
         _check_context(rows.tokens_BT.shape[1] - 1, config.model)
         self._tokens_NT = _lay(rows.tokens_BT, team)
         self._mask_NT = torch.from_numpy(rows.mask_BT).to(team.device)
-        self._source = Repeated(examples, config.seed)
+        self._order, self._first_step = order, first_step
         self._batch_size, self._team = config.train.batch_size, team
         self._rows = _share(self._batch_size, team)
         self._block = -1
         self.tokens_per_step = self._batch_size * (rows.tokens_BT.shape[1] - 1)
 
     def batch(self, step: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        block, offset = divmod(step, self._STEPS_AT_ONCE)
+        block, offset = divmod(step - self._first_step, self._STEPS_AT_ONCE)
         if block != self._block:
             count = self._STEPS_AT_ONCE * self._batch_size
-            numbers = np.fromiter(islice(self._source.indices(block * count), count), np.int64, count)
+            numbers = np.fromiter(islice(self._order.indices(block * count), count), np.int64, count)
             numbers = numbers.reshape(self._STEPS_AT_ONCE, self._batch_size)[:, self._rows]
             self._numbers = torch.from_numpy(np.ascontiguousarray(numbers)).to(self._team.device)
             self._block = block
@@ -148,7 +155,8 @@ def make_feed(config: RunConfig, parts: Sequence[Dataset], tokenizer: Tokenizer,
         fresh = FreshWindows(source, tokenizer, context, train.batch_size, config.seed)
         return FreshFeed(fresh, train.batch_size, context, team)
     if train.packing == "rows":
-        return RowFeed(training_examples(parts, config.seed), tokenizer, config, team)
+        examples = training_examples(parts, config.seed)
+        return RowFeed(make_rows(examples, tokenizer, loss=train.loss), Repeated(examples, config.seed), config, team)
     tokens = _stream(config, parts, tokenizer)
     return StreamFeed(Windows(tokens, context, train.batch_size, config.seed), context, train.batch_size, team)
 

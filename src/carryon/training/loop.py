@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ..config import PretrainedConfig, RunConfig
+from ..config import PretrainedConfig, RunConfig, TrainConfig
 from ..data import SPLITS, Dataset, characters_of, make_dataset
 from ..devices import describe_device
 from ..errors import BadRun, CarryonError
@@ -31,7 +32,7 @@ from .feeds import make_feed
 from .loading import build_model, load_weights, tokenizer_of
 from .progress import Progress
 from .stepper import Stepper, lr_at
-from .team import clean_stop, processes
+from .team import Team, clean_stop, processes
 from .watching import Watch, main_number
 
 
@@ -61,9 +62,9 @@ def train(
             return run
         with run.locked() if team.is_first else nullcontext(), clean_stop() as stopping:
             started = time.monotonic()
-            with _or_nothing(run, is_new and team.is_first):
+            with or_nothing(run, is_new and team.is_first):
                 parts = [make_dataset(data, config.seed) for data in config.parts]
-                tokenizer = tokenizer_of(config, _texts(config, parts))
+                tokenizer = tokenizer_of(config, texts_of(config, parts))
                 model = build_model(config, tokenizer, team.device)
                 if parent is not None:
                     load_weights(model, config, tokenizer, parent)
@@ -72,7 +73,7 @@ def train(
                 progress = Progress.resume(run, model, stepper) or Progress()
                 watch = Watch(config, parts, tokenizer, model, stepper.precision)
             if team.is_first:
-                run.write_origin(origin(**_torch_here(team.device), **_pretrained_here(config)))
+                run.write_origin(origin(**torch_here(team.device), **_pretrained_here(config)))
                 run.forget_metrics_from(progress.step)
                 if in_text := count_tests_in_text(config, parts):
                     display.say(f"{in_text:,} test problems occur in the text: they are not unseen")
@@ -87,28 +88,15 @@ def train(
                         f"{config.window:,}: training never shows a whole one"
                     )
 
-            while True:
-                if progress.step % config.train.eval_every == 0 or progress.step == config.train.steps:
-                    with _or_nothing(run, is_new and team.is_first and not progress.step):
-                        row = watch.look(progress, stepper) if team.is_first else {}
-                    if team.is_first:
-                        _check_loss(row)
-                        run.log(row)
-                        display.evaluated(row)
-                    progress.stopped = team.agree(progress.judge(row, config.train))
-                if progress.step == config.train.steps or progress.stopped:
-                    break
-                lr = lr_at(progress.step, config.train)
-                stepper.take(progress.step, lr)
-                progress.step += 1
-                rate = feed.tokens_per_step * stepper.steps_taken / max(stepper.seconds, 1e-9)
-                display.step(progress.step, config.train.steps, lr, rate, stepper.loss)
-                halt = stopping() or (stop is not None and stop())
-                if team.agree(halt or progress.checkpoint_is_due()):
-                    if team.is_first:
-                        progress.save(run, model, stepper)
-                    if team.agree(halt):
-                        raise Interrupted(f"stopped at step {progress.step:,}; the same command goes on from there")
+            def look() -> dict[str, Any]:
+                with or_nothing(run, is_new and not progress.step):
+                    return watch.look(progress, stepper)
+
+            def asked_to_stop() -> bool:
+                return stopping() or (stop is not None and stop())
+
+            learner = Learner(run, model, stepper, progress)
+            take_steps(learner, Stretch(config.train, look), team, display, asked_to_stop)
 
             if team.is_first:
                 try:
@@ -116,14 +104,80 @@ def train(
                     stepper.finish()
                     finish(run, config, progress, parts, tokenizer, model, stepper, time.monotonic() - started, display)
                 except KeyboardInterrupt:
-                    progress.save(run, model, stepper)
+                    learner.save()
                     raise Interrupted("stopped while it was evaluated; the same command goes on from there") from None
         team.wait()
     return run
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """Steps that go by one schedule, and what is asked on the way."""
+
+    train: TrainConfig
+    look: Callable[[], dict[str, Any]]
+    """Makes a row of metrics, of the step that was reached."""
+    start: int = 0
+    """The step it begins with."""
+    of: int | None = None
+    """How many steps there are in all, if others follow."""
+
+    @property
+    def end(self) -> int:
+        return self.start + self.train.steps
+
+    def asks_at(self, step: int) -> bool:
+        """At its end, too; not where it goes on from another, whose end that was."""
+        done = step - self.start
+        return step == self.end or (done % self.train.eval_every == 0 and (done > 0 or step == 0))
+
+    def lr_at(self, step: int) -> float:
+        return lr_at(step - self.start, self.train)
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A model that learns: the run it is kept in, what takes its steps, and where it stands."""
+
+    run: Run
+    model: LanguageModel
+    stepper: Stepper
+    progress: Progress
+
+    def save(self) -> None:
+        self.progress.save(self.run, self.model, self.stepper)
+
+
+def take_steps(learner: Learner, stretch: Stretch, team: Team, display: Display, stop: Callable[[], bool]) -> None:
+    """All steps of a stretch that are left, or as many as it takes to stop early.
+
+    Once `stop` says so, it saves its state and raises Interrupted.
+    """
+    stepper, progress = learner.stepper, learner.progress
+    while True:
+        if stretch.asks_at(progress.step):
+            row = stretch.look() if team.is_first else {}
+            if team.is_first:
+                _check_loss(row)
+                learner.run.log(row)
+                display.evaluated(row)
+            progress.stopped = team.agree(progress.judge(row, stretch.train))
+        if progress.step == stretch.end or progress.stopped:
+            return
+        lr = stretch.lr_at(progress.step)
+        stepper.take(progress.step, lr)
+        progress.step += 1
+        display.step(progress.step, stretch.of or stretch.end, lr, stepper.tokens_per_second, stepper.loss)
+        halt = stop()
+        if team.agree(halt or progress.checkpoint_is_due()):
+            if team.is_first:
+                learner.save()
+            if team.agree(halt):
+                raise Interrupted(f"stopped at step {progress.step:,}; the same command goes on from there")
+
+
 @contextmanager
-def _or_nothing(run: Run, is_new: bool) -> Iterator[None]:
+def or_nothing(run: Run, is_new: bool) -> Iterator[None]:
     """What cannot begin leaves nothing behind."""
     try:
         yield
@@ -145,7 +199,7 @@ def _check_loss(row: Mapping[str, Any]) -> None:
         raise BadRun(f"the loss is {row['loss']} at step {row['step']:,}: lower train.lr, or raise train.warmup_steps")
 
 
-def _texts(config: RunConfig, parts: Sequence[Dataset]) -> Iterator[str]:
+def texts_of(config: RunConfig, parts: Sequence[Dataset]) -> Iterator[str]:
     """What a vocabulary of characters is made of: enough examples to have met every character."""
     if config.tokenizer != "characters":
         return
@@ -198,7 +252,7 @@ def finish(
     run.drop_state()
 
 
-def _torch_here(device: torch.device) -> dict[str, Any]:
+def torch_here(device: torch.device) -> dict[str, Any]:
     return {"torch": torch.__version__, "device": describe_device(device), "threads": torch.get_num_threads()}
 
 

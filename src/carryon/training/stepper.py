@@ -58,12 +58,24 @@ class Stepper:
         self._ways = self._find_ways(fast)
         self._way = self._ways.pop(0)
         self._wants_graph = fast and on_gpu and team.size == 1 and not self._scaler.is_enabled()
+        self._turned_at = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self._static: tuple[Tensor, Tensor, Tensor | None] | None = None
         self._loss = torch.zeros((), device=team.device)
         self._loss_sum = torch.zeros((), device=team.device)
         self._losses = 0
-        self.steps_taken, self.seconds = 0, 0.0
+        self.steps_taken, self.tokens_read, self.seconds = 0, 0, 0.0
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens_read / max(self.seconds, 1e-9)
+
+    def turn_to(self, feed: Feed) -> None:
+        """Batches come from there from now on. They may have another shape: a recorded step is of no more use."""
+        self._feed = feed
+        self._wants_graph = self._wants_graph or self._graph is not None
+        self._graph = self._static = None
+        self._turned_at = self.steps_taken
 
     def take(self, step: int, lr: float) -> None:
         started = time.perf_counter()
@@ -82,6 +94,7 @@ class Stepper:
         self._loss_sum += self._loss
         self._losses += 1
         self.steps_taken += 1
+        self.tokens_read += self._feed.tokens_per_step
         self.seconds += time.perf_counter() - started
 
     def loss(self) -> float:
@@ -113,7 +126,7 @@ class Stepper:
                     buffer.copy_(value)
             self._graph.replay()
             return
-        if self._wants_graph and self.steps_taken == self._ORDINARY_STEPS:
+        if self._wants_graph and self.steps_taken - self._turned_at == self._ORDINARY_STEPS:
             self._record(batch)
             self._take(step, batch)
             return
@@ -331,11 +344,15 @@ def block_in(device: str, precision: torch.dtype) -> Callable[..., Any]:
 
 
 def lr_at(step: int, train: TrainConfig) -> float:
-    """Up from zero over the warm-up, then down along a cosine to final_lr * lr."""
+    """Up from zero over the warm-up, then down to final_lr * lr, along a cosine or over the last steps alone."""
     if step < train.warmup_steps:
         return train.lr * (step + 1) / (train.warmup_steps + 1)
-    done = (step - train.warmup_steps) / max(1, train.steps - train.warmup_steps)
-    return train.lr * (train.final_lr + (1 - train.final_lr) * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
+    if train.schedule == "cosine":
+        done = (step - train.warmup_steps) / max(1, train.steps - train.warmup_steps)
+        height = 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+    else:
+        height = min(1.0, max(0, train.steps - step) / max(1, round(train.falling * train.steps)))
+    return train.lr * (train.final_lr + (1 - train.final_lr) * height)
 
 
 def _first_line(error: Exception) -> str:
