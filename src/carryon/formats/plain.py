@@ -205,6 +205,7 @@ class ReverseAllPadded(OneLine):
 
     name = "reverse_all_padded"
     operations = ("add",)
+    many = False
     backwards = True
     turned = True
     padded = True
