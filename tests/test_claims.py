@@ -13,7 +13,7 @@ from itertools import product
 
 import pytest
 
-from carryon.config import CompletionConfig, EnumerationConfig, RunConfig
+from carryon.config import CompletionConfig, EnumerationConfig, ImprovementConfig, RunConfig
 from carryon.data import make_dataset
 from carryon.execution import Outcome, order_tasks
 from carryon.experiments import EXPERIMENTS, Measured, matches, needs
@@ -25,6 +25,7 @@ from carryon.experiments.lemmas import FIRST, THREE
 from carryon.experiments.length_generalization import like_training
 from carryon.experiments.one_more_digit import with_all_digits
 from carryon.experiments.protocols import addition
+from carryon.experiments.self_improvement import DIAGONAL
 from carryon.experiments.showing import cell_with_sampled
 from carryon.experiments.token_cost import TOKENS
 from carryon.formats import make_format
@@ -619,6 +620,20 @@ WORLDS |= {
             (49.9, 50.1, 90.1),
         ),
     },
+    "self_improvement": {
+        "from ten digits to sixty": (
+            lambda s, v: v if s["filter"] == "length" else 10,
+            (60, 59, 19),
+        ),
+        "reverse sums need no filter": (
+            lambda s, v: 100 * v if s["filter"] == "none" else 100,
+            (0.95, 0.85, 0.45),
+        ),
+        "labels stay true": (
+            lambda s, v: v if s["filter"] == "three votes" else 50,
+            (99.5, 98.5, 89.5),
+        ),
+    },
     "multiplication_length": {
         "twenty by fifteen": (
             lambda s, v: v if (s["way"], s["digits"]) == ("three ids, reach 1", (20, 15)) else 1,
@@ -693,6 +708,10 @@ def answer(line, world):
         whole = {"step": lambda step: step, "text": lambda step: 100 * share(on="text", step=step)}  # perplexity
         rows = [{c: whole[c](step) if c in whole else share(on=c, step=step) for c in columns} for step in STEPS]
         return {"history": rows, "steps": STEPS[-1], "stopped": False}
+    if "filter" in s:
+        of_rounds = [{"digits": digits, "labels_true": share()} for digits in (11, 12)]
+        reaches = {f"reaches_{level}": 100 * share() for level in (99, 50)}
+        return {"rounds": of_rounds, "diagonal": {str(digits): share() for digits in DIAGONAL}, **reaches}
     if "lemma" in s:
         return {"true": round(share() * COUNT), "count": COUNT, "share": share()}
     if line.evaluation == "trials":
@@ -1272,7 +1291,7 @@ def test_every_run_builds(experiment, tier):
                 if question.config.data is not None:
                     assert question.config.data.format == case.run.data.format
         else:
-            assert isinstance(case.run, CompletionConfig | EnumerationConfig)
+            assert isinstance(case.run, CompletionConfig | EnumerationConfig | ImprovementConfig)
             assert not case.parents
 
 

@@ -12,8 +12,7 @@ from .pretrained import CATALOGUE
 _ALIKE = 50
 """Times as many parameters: what a tiny model costs is not its parameters."""
 
-_ROW = {"plain": 3, "plain_padded": 3, "reverse": 3, "reverse_padded": 3, "reverse_all": 3, "index_hints": 6}
-"""Tokens of a row for each digit of its operands: rows are as wide as their examples, whatever the context."""
+_ONE_LINE = ("plain", "plain_padded", "reverse", "reverse_padded", "reverse_all", "reverse_all_padded", "index_hints")
 
 
 @dataclass(frozen=True)
@@ -120,8 +119,7 @@ def work_of(config: Mapping[str, Any]) -> Work:
     train = {**TrainConfig().model_dump(), **config.get("train", {})}
     window = train.get("window") or model["context"]
     if train["packing"] == "rows":
-        data = {**DataConfig().model_dump(), **config.get("data", {})}
-        window = min(window, _ROW.get(str(data["format"]["name"]), window) * data["digits"] + 4)
+        window = min(window, _row({**DataConfig().model_dump(), **config.get("data", {})}) or window)
     if "pretrained" in model:
         kind = "{pretrained}x{context}".format(**model) + " LoRA" * bool(model.get("lora"))
         if train["packing"] == "rows":  # as wide as their examples, whatever the context
@@ -137,12 +135,26 @@ def work_of(config: Mapping[str, Any]) -> Work:
     return Work(kind, train["steps"] * step, step, float(parameters))
 
 
+def _row(data: Mapping[str, Any]) -> int | None:
+    """About how many tokens a row has, as wide as its longest example, whatever the context; None: not known."""
+    name, digits, operands = data["format"]["name"], data["digits"], data.get("operands", 2)
+    if name in _ONE_LINE:
+        return int((operands + 1) * digits * (1 + (name == "index_hints")) + 4)
+    if name == "running_sums":
+        return int((2 * operands + 1) * (digits + 2))
+    if name == "partial_products":
+        return int(digits * (3 * digits + 6))
+    return None
+
+
 def _work_of_rounds(config: Mapping[str, Any]) -> Work:
     """Tokens that are trained on, and those of problems that are labelled, by every model."""
     base = work_of(config.get("base", {}))
     rounds = {**RoundsConfig().model_dump(), **config.get("rounds", {})}
     filters = {**FiltersConfig().model_dump(), **config.get("filters", {})}
-    context = {**ModelConfig().model_dump(), **config["base"].get("model", {})}["context"]
-    of_a_round = rounds["steps"] * base.step + rounds["problems"] * context
+    digits = {**DataConfig().model_dump(), **config["base"].get("data", {})}["digits"]
+    # Rows grow round by round: on average, they are half-way between the first and the last.
+    wider = 1 + rounds["count"] * rounds["digits"] / digits / 2
+    of_a_round = wider * (rounds["steps"] * base.step + rounds["problems"] * 3 * digits)
     amount = filters["votes"] * (base.amount + rounds["count"] * of_a_round)
     return Work(f"{base.kind} self-improvement", amount, base.step, base.parameters)

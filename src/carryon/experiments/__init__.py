@@ -30,6 +30,7 @@ from .pretrained_finetuning import PretrainedFinetuning
 from .prompt_start import PromptStart
 from .sample_efficiency import SampleEfficiency
 from .sampling import Sampling
+from .self_improvement import SelfImprovement
 from .subtraction_steps import SubtractionSteps
 from .text_free_prompts import TextFreePrompts
 from .text_mixture import TextMixture
@@ -73,6 +74,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Looped(),
         OperandCount(),
         MultiplicationLength(),
+        SelfImprovement(),
         Lemmas(),
     )
 }
