@@ -300,6 +300,8 @@ def test_eight_examples_are_memorised(tmp_path, loss, position):
 def test_endless_training_runs_on_windows_and_rows(tmp_path):
     for packing in ("stream", "rows"):
         run = train(tiny(train__endless=True, train__packing=packing, train__steps=5), tmp_path, device="cpu")
+        expected = {"rows": 5 * run.config.train.batch_size, "stream": run.config.data.num_examples}
+        assert run.read_result()["trained_on"] == expected[packing]
         assert run.read_result()["steps"] == 5
 
 

@@ -243,6 +243,7 @@ def _evidence(config: RunConfig, evidence: Mapping[str, Any]) -> str:
             f"{_counted(model.layers, 'layer')}, {_counted(model.heads, 'head')}, width {model.width}, "
             f"context {model.context}, {model.position} positions, tokenizer {config.tokenizer}"
         )
+    kinds = {"stream": ", and new ones for ever", "rows": ", drawn anew for ever"}
     rows = {
         "run": f"`{config.hash}` (its whole config is in carryon.json)",
         "seed": config.seed,
@@ -250,7 +251,7 @@ def _evidence(config: RunConfig, evidence: Mapping[str, Any]) -> str:
         "device": result["device"],
         "model": told,
         "steps": f"{result['steps']:,} in {result['training_seconds']:,.1f} s ({result['stopped']})",
-        "trained on": f"{result['trained_on']:,} examples" + (", and new ones for ever" * config.train.endless),
+        "trained on": f"{result['trained_on']:,} examples{kinds[config.train.packing] * config.train.endless}",
     }
     if config.parent is not None:
         rows["started from"] = f"`{config.parent}`"

@@ -243,13 +243,19 @@ def finish(
             "command_seconds": round(seconds, 3),
             "parameters": model.num_parameters,
             **({"trained_parameters": model.num_trained} if model.num_trained != model.num_parameters else {}),
-            "trained_on": sum(part.size("train") for part in parts),
+            "trained_on": examples_read(config, progress.step) or sum(part.size("train") for part in parts),
             **({"test_problems_in_text": count_tests_in_text(config, parts)} if config.text is not None else {}),
             "device": describe_device(next(model.parameters()).device),
             "evaluations": {name: main_number(result) for name, result in results.items()},
         }
     )
     run.drop_state()
+
+
+def examples_read(config: RunConfig, steps: int) -> int:
+    """How many there were of new examples for ever, a row each; 0: of a set, or of windows, which are no examples."""
+    train = config.train
+    return steps * train.batch_size if train.endless and train.packing == "rows" else 0
 
 
 def torch_here(device: torch.device) -> dict[str, Any]:
