@@ -530,3 +530,11 @@ def test_numbers_too_long_for_their_ids_have_some_all_the_same(ids):
     ids_BT = position(torch.tensor([[tokens.index(token) for token in text]] * 50))
     assert ids_BT.min() >= 0
     assert ids_BT.max() < 6
+
+
+def test_biases_of_every_row_count_as_memory():
+    """Fewer rows are asked at once: of 1,500 tokens and 8 heads, one row's take 72 MB."""
+    plain, biased = make("coupling"), make("coupling", reach=1)
+    more = biased.working_numbers_per_token - plain.working_numbers_per_token
+    assert more == 3 * biased.config.heads * biased.config.context
+    assert make("places", "alibi").working_numbers_per_token == plain.working_numbers_per_token  # all rows share one

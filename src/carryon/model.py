@@ -236,6 +236,9 @@ class Decoder(LanguageModel):
         self.working_numbers_per_token = 16 * config.width
         self.embedding = nn.Embedding(vocab_size, config.width)
         self.position = POSITIONS[config.position](config, tokens)
+        if self.position.acts_on_scores and config.ids != "places":
+            # Of every row, a bias for every pair of tokens: made, masked and read.
+            self.working_numbers_per_token += 3 * config.heads * config.context
         self.dropout = nn.Dropout(config.dropout)
         blocks = [Block(config, self.position) for _ in range(config.layers)]
         self.blocks = nn.ModuleList(blocks)

@@ -77,4 +77,6 @@ def wilson(right: int, count: int, z: float = 1.96) -> list[float] | None:
 
 def _label_order(item: tuple[str, Any]) -> tuple[int, Any]:
     label = item[0]
+    if re.fullmatch(r"[0-9]+x[0-9]+", label):
+        return (0, tuple(map(int, label.split("x"))))
     return (0, float(label)) if re.fullmatch(r"[0-9.e-]+", label) and label[0].isdigit() else (1, label)
