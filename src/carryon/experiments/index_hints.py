@@ -8,19 +8,18 @@ of up to thirty digits with 102 letters, asked up to a hundred.
 
 from collections.abc import Sequence
 
-from ..reports import Figure, Item, Table
+from ..reports import Item
 from .base import Case, Experiment, Tier
 from .claims import INF, Claim
 from .lengths import (
     SEEDS,
     Method,
     adder,
+    along,
     ask_along,
     at,
-    curve_along,
-    middle_cell,
     of_each_seed,
-    reached_cell,
+    tables,
     typical,
 )
 from .measured import Measured
@@ -107,19 +106,8 @@ class IndexHints(Experiment):
         return cases
 
     def report(self, measured: Measured) -> Sequence[Item]:
-        names = [one.name for one in METHODS]
-        curves = [curve_along(measured, name, ALONG, method=name, trained=TRAINED) for name in names]
-        cells = [[name, *(middle_cell(measured, at(length), **asked(name)) for length in TOLD)] for name in names]
-        reached = [
-            [name, *(reached_cell(measured, level, method=name, trained=TRAINED) for level in (99, 50))]
-            for name in names
-        ]
+        rows = {one.name: {"method": one.name, "trained": TRAINED} for one in METHODS}
         return [
-            Figure("Trained on up to 30 digits", "digits of both numbers", "accuracy (%)", curves),
-            Table(
-                "Accuracy (%) at 100 problems a length, median over seeds (worst to best)",
-                ("method", *(f"{length} digits" for length in TOLD)),
-                cells,
-            ),
-            Table("The longest numbers still added, seed by seed", ("method", "99 % up to", "50 % up to"), reached),
+            along("Trained on up to 30 digits", measured, rows, ALONG),
+            *tables(measured, ("method",), {(name,): settings for name, settings in rows.items()}, TOLD, ALONG),
         ]

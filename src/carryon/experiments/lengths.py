@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from ..config import DataConfig, EvaluationConfig, FormatConfig, ModelConfig, RunConfig, TrainConfig
-from ..reports import HeatMap, Series
+from ..reports import Figure, HeatMap, Series, Table
 from .base import Question, Tier
 from .measured import Measured, Metric, share
 
@@ -132,10 +132,41 @@ def longest_above(metrics: Mapping[str, Any], level: float) -> int:
     return reached
 
 
-def curve_along(measured: Measured, name: str, lengths: Sequence[int], **settings: Any) -> Series:
-    """Accuracy by digits: mean and range over seeds."""
-    stats = [(length, measured.stat(at(length), asked="diagonal", **settings)) for length in lengths]
-    return Series(name, [stat.point(length) for length, stat in stats if stat is not None])
+def along(
+    title: str, measured: Measured, rows: Mapping[str, Mapping[str, Any]], lengths: Sequence[int], log_x: bool = False
+) -> Figure:
+    """Accuracy by digits, a line for each name: mean and range over seeds."""
+    series = []
+    for name, settings in rows.items():
+        stats = [(length, measured.stat(at(length), asked="diagonal", **settings)) for length in lengths]
+        series.append(Series(name, [stat.point(length) for length, stat in stats if stat is not None]))
+    return Figure(title, "digits of both numbers", "accuracy (%)", series, log_x=log_x)
+
+
+def tables(
+    measured: Measured,
+    heads: Sequence[str],
+    rows: Mapping[tuple[str, ...], Mapping[str, Any]],
+    told: Sequence[int],
+    asked: Sequence[int],
+) -> list[Table]:
+    """Accuracy at some of the lengths that were asked, and how far each seed gets. Rows by what stands in front."""
+    cells = [
+        [*names, *(middle_cell(measured, at(length), asked="diagonal", **settings) for length in told)]
+        for names, settings in rows.items()
+    ]
+    reached = [
+        [*names, *(reached_cell(measured, level, **settings) for level in (99, 50))] for names, settings in rows.items()
+    ]
+    return [
+        Table(
+            "Accuracy (%) at 100 problems a length, median over seeds (worst to best)",
+            (*heads, *(f"{length} digits" for length in told)),
+            cells,
+            f"Asked at {', '.join(map(str, asked))} digits.",
+        ),
+        Table("The longest numbers still added, seed by seed", (*heads, "99 % up to", "50 % up to"), reached),
+    ]
 
 
 def middle_cell(measured: Measured, metric: Metric, **settings: Any) -> str:

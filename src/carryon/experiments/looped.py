@@ -9,10 +9,10 @@ digits. The same once more within reach (see position_methods).
 from collections.abc import Sequence
 from typing import Any
 
-from ..reports import Figure, Item, Table
+from ..reports import Item
 from .base import Case, Experiment, Tier
 from .claims import INF, Claim
-from .lengths import SEEDS, SIZES, Method, adder, ask_along, at, curve_along, middle_cell, reached_cell, typical
+from .lengths import SEEDS, SIZES, Method, adder, along, ask_along, at, tables, typical
 from .measured import Measured
 
 LOOPS = {"loops": 4}
@@ -92,19 +92,10 @@ class Looped(Experiment):
         return cases
 
     def report(self, measured: Measured) -> Sequence[Item]:
-        def curves(within: bool) -> list:  # type: ignore[type-arg]
-            return [curve_along(measured, name, ALONG, shape=name) for name in SHAPES if ("reach" in name) == within]
-
-        axes = ("digits of both numbers", "accuracy (%)")
-        cells = [[name, *(middle_cell(measured, at(length), **asked(name)) for length in TOLD)] for name in SHAPES]
-        reached = [[name, *(reached_cell(measured, level, shape=name) for level in (99, 50))] for name in SHAPES]
+        rows = {name: {"shape": name} for name in SHAPES}
+        anywhere, within = ({n: s for n, s in rows.items() if ("reach" in n) == near} for near in (False, True))
         return [
-            Figure("Abacus, trained on up to 20 digits", *axes, curves(False)),
-            Figure("The same within reach", *axes, curves(True)),
-            Table(
-                "Accuracy (%) at 100 problems a length, median over seeds (worst to best)",
-                ("shape", *(f"{length} digits" for length in TOLD)),
-                cells,
-            ),
-            Table("The longest numbers still added, seed by seed", ("shape", "99 % up to", "50 % up to"), reached),
+            along("Abacus, trained on up to 20 digits", measured, anywhere, ALONG),
+            along("The same within reach", measured, within, ALONG),
+            *tables(measured, ("shape",), {(name,): settings for name, settings in rows.items()}, TOLD, ALONG),
         ]

@@ -10,7 +10,7 @@ one. Without it, what lies at distances of ids that training never had gets in t
 
 from collections.abc import Sequence
 
-from ..reports import Figure, Item, Table
+from ..reports import Item
 from .base import Case, Experiment, Tier
 from .claims import Claim
 from .lengths import (
@@ -18,13 +18,12 @@ from .lengths import (
     SIZES,
     Method,
     adder,
+    along,
     ask_all_pairs,
     ask_along,
     at,
-    curve_along,
     heat_map,
-    middle_cell,
-    reached_cell,
+    tables,
     typical,
     worst,
 )
@@ -147,44 +146,23 @@ class PositionMethods(Experiment):
                 cases.append(Case(trained(ONE_LAYER), adder(tier, one, TRAINED, LONGEST, size=single), asked))
         return cases
 
-    def rows(self) -> list[tuple[str, int]]:
-        rows = [(one.name, TRAINED) for one in METHODS]
-        return [*rows, (ONE_LAYER, TRAINED), ("Abacus", TWENTY), ("Abacus, reach 1", TWENTY)]
-
     def report(self, measured: Measured) -> Sequence[Item]:
-        def curves(names: Sequence[str], digits: int = TRAINED) -> list:  # type: ignore[type-arg]
-            return [curve_along(measured, name, ALONG, **trained(name, digits)) for name in names]
+        def named(names: Sequence[str], digits: int = TRAINED) -> dict[str, dict[str, object]]:
+            return {name: trained(name, digits) for name in names}
 
-        axes = ("digits of both numbers", "accuracy (%)")
-        newer = [one.name for one in METHODS if one not in CLASSIC]
-        items: list[Item] = [
-            Figure("Usual ways, trained on up to 30 digits", *axes, curves([one.name for one in CLASSIC]), log_x=True),
-            Figure("Ids of digits, trained on up to 30", *axes, curves(newer), log_x=True),
-            Figure("Abacus, trained on up to 20", *axes, curves(["Abacus", "Abacus, reach 1"], TWENTY), log_x=True),
+        classic = [one.name for one in CLASSIC]
+        newer = [one.name for one in METHODS if one.name not in classic]
+        twenty = ["Abacus", "Abacus, reach 1"]
+        rows: dict[tuple[str, ...], dict[str, object]]
+        rows = {(name, "30"): trained(name) for name in (*classic, *newer, ONE_LAYER)}
+        rows |= {(name, "20"): trained(name, TWENTY) for name in twenty}
+        return [
+            along("Usual ways, trained on up to 30 digits", measured, named(classic), ALONG, log_x=True),
+            along("Ids of digits, trained on up to 30", measured, named(newer), ALONG, log_x=True),
+            along("Abacus, trained on up to 20", measured, named(twenty, TWENTY), ALONG, log_x=True),
+            *tables(measured, ("method", "trained up to"), rows, TOLD, ALONG),
+            *(
+                heat_map(f"Accuracy (%), {name}, by both lengths", measured, PAIRS, **trained(name))
+                for name in ("none", "coupling", "coupling, reach 1")
+            ),
         ]
-        cells = [
-            [
-                name,
-                str(digits),
-                *(middle_cell(measured, at(length), asked="diagonal", **trained(name, digits)) for length in TOLD),
-            ]
-            for name, digits in self.rows()
-        ]
-        heads = ("method", "trained up to", *(f"{length} digits" for length in TOLD))
-        items.append(
-            Table(
-                "Accuracy (%) at 100 problems a length, median over seeds (worst to best)",
-                heads,
-                cells,
-                f"Asked at {', '.join(map(str, ALONG))} digits.",
-            )
-        )
-        reached = [
-            [name, str(digits), *(reached_cell(measured, level, **trained(name, digits)) for level in (99, 50))]
-            for name, digits in self.rows()
-        ]
-        heads = ("method", "trained up to", "99 % up to", "50 % up to")
-        items.append(Table("The longest numbers still added, seed by seed", heads, reached))
-        for name, digits in (("none", TRAINED), ("coupling", TRAINED), ("coupling, reach 1", TRAINED)):
-            items.append(heat_map(f"Accuracy (%), {name}, by both lengths", measured, PAIRS, **trained(name, digits)))
-        return items
