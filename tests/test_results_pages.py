@@ -10,12 +10,13 @@ import pytest
 
 from carryon.experiments import EXPERIMENTS
 from carryon.experiments.forgetting import RATES
+from carryon.experiments.lengths import at, longest_above, middle_cell, reached_cell
 from carryon.experiments.matrix_completion import half_way
 from carryon.experiments.measured import Measured, Metric, Stat, accuracy, number, share
 from carryon.experiments.prompting import SAME, TEXT, after, few_shot
 from carryon.experiments.showing import cell
 from carryon.overview import make_chapter
-from carryon.reports import Chapter, Figure, Point, Series, Table, TierPart
+from carryon.reports import Chapter, Figure, HeatMap, Point, Series, Table, TierPart
 from carryon.reports.captions import captions
 from carryon.reports.drawing import draw
 from carryon.reports.html import write_page
@@ -358,3 +359,41 @@ def test_what_another_experiment_measured_is_shown_where_its_run_belongs(tmp_pat
         (part,) = make_chapter(experiment, store).parts
         assert part.tier == "paper"
         assert part.provenance.startswith("1 run, seed 0;")
+
+
+def test_a_heat_map_tells_every_number_and_what_was_not_measured():
+    heat = HeatMap("t", "x", "y", ("5", "100"), ("5", "100"), ((100.0, 99.96), (None, 0.0)))
+    drawn = re.findall(r"<text[^>]*>([^<]*)</text>", draw(heat))
+    assert [text for text in drawn if text in ("100", "99", "–", "0")] == ["100", "100", "100", "99", "–", "0"]
+    assert captions(heat) == []
+    assert "nothing measured yet" in draw(HeatMap("t", "x", "y", ("5",), ("5",), ((None,),)))
+    part = TierPart("fast", [], [replace(heat, note="said")], "", "")
+    page = write_page([Chapter("c", "t", "a", (), (), [part], "", [])])
+    assert page.count("<svg") == 1
+    assert "said" in page
+    assert "![t](here/c-fast-1)" in write_chapter(
+        Chapter("c", "t", "a", (), (), [part], "", []), lambda name, figure: f"here/{name}"
+    )
+
+
+def by_lengths(**shares):
+    return {"by": {"lengths": {label[1:]: [round(100 * share), 100] for label, share in shares.items()}}}
+
+
+def test_the_longest_length_is_the_last_before_the_first_that_is_missed():
+    metrics = by_lengths(_100x100=1.0, _10x10=1.0, _20x20=0.99, _50x50=0.6)
+    assert [longest_above(metrics, level) for level in (100, 99, 50, 0)] == [10, 20, 100, 100]
+    assert longest_above(by_lengths(_10x10=0.98, _20x20=1.0), 99) == 0
+
+
+def test_seeds_are_told_by_their_median_and_their_ends():
+    seeds = (0.97, 0.2, 1.0, 0.99)
+    lines = [
+        replace(LINE, run=str(seed), seed=seed, settings={"asked": "diagonal"}, metrics=by_lengths(_9x9=share))
+        for seed, share in enumerate(seeds)
+    ]
+    measured = Measured(lines, "fast", 4)
+    assert middle_cell(measured, at(9), asked="diagonal") == "98 (20 to 100, 4 seeds)"
+    assert reached_cell(measured, 97) == "9, none, 9, 9"
+    assert middle_cell(Measured(lines[:1], "fast", 4), at(9), asked="diagonal") == "97 (1 seed)"
+    assert middle_cell(Measured([], "fast", 4), at(9)) == reached_cell(Measured([], "fast", 4), 99) == "–"
