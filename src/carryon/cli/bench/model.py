@@ -81,6 +81,23 @@ def _gpt2_step(device: str) -> Found:
     return found
 
 
+def _fresh_step(device: str) -> Found:
+    """New problems for ever, and the same step from a set that lies on the device: whether it waits for problems."""
+    from ...experiments import EXPERIMENTS
+
+    (case,) = (
+        case
+        for case in EXPERIMENTS["position_methods"].cases("fast")
+        if case.settings == {"method": "coupling, reach 1", "trained": 30}
+    )
+    fresh = case.run
+    listed = fresh.model_copy(update={"train": fresh.train.model_copy(update={"endless": False, "grow": 0})})  # type: ignore[union-attr]
+    found, set_aside = (_step(config, device) for config in (fresh, listed))  # type: ignore[arg-type]
+    found["listed_ms"] = set_aside["ms"]
+    found["measured"] += f"; {set_aside['ms']:.2f} ms from a set on the device"
+    return found
+
+
 WATCHED = 'watch=[{problems="test"},{problems="train"}]'
 
 
@@ -260,6 +277,11 @@ ROWS = {
     "step": Row("one training step, 256 x 256 tokens, 10.6 M parameters, dropout 0.2", _short_step, "12 ms"),
     "long-step": Row("one training step, 16 x 1,024 tokens", _long_step, "4 ms"),
     "gpt2-step": Row("one training step of GPT-2's size, 64 x 1,024 tokens, dropout 0.2", _gpt2_step, "350 TFLOP/s"),
+    "fresh-step": Row(
+        "one training step, 256 new sums of up to 30 digits, 4 layers of width 256, coupling within reach",
+        _fresh_step,
+        "as from a set",
+    ),
     "generate": Row("10,000 prompts completed with 258 tokens each", _generate, "6 s"),
     "sums": Row("all 1,000,000 three-digit sums, reverse, 10.6 M parameters", _sums, "4 s"),
     "run": Row(
