@@ -25,7 +25,7 @@ from carryon.experiments.lemmas import FIRST, THREE
 from carryon.experiments.length_generalization import like_training
 from carryon.experiments.one_more_digit import with_all_digits
 from carryon.experiments.protocols import addition
-from carryon.experiments.self_improvement import DIAGONAL
+from carryon.experiments.self_improvement import ALL_DONE, DIAGONAL
 from carryon.experiments.showing import cell_with_sampled
 from carryon.experiments.token_cost import TOKENS
 from carryon.formats import make_format
@@ -571,7 +571,7 @@ def added(method, trained=30, digits=None):
 
 WORLDS |= {
     "position_methods": {
-        "classic ways end at once": (added("FIRE", digits=50), (9.9, 10.1, 50.1)),
+        "classic ways end at once": (added("FIRE", digits=60), (9.9, 10.1, 50.1)),
         "coupling within reach adds 200": (added("coupling, reach 1", digits=200), (98.1, 97.9, 89.9)),
         "every seed of it": (added("coupling, reach 1", digits=200), (90.1, 89.9, 49.9)),
         "and 500": (added("coupling, reach 1", digits=500), (90.1, 89.9, 49.9)),
@@ -711,7 +711,12 @@ def answer(line, world):
     if "filter" in s:
         of_rounds = [{"digits": digits, "labels_true": share()} for digits in (11, 12)]
         reaches = {f"reaches_{level}": 100 * share() for level in (99, 50)}
-        return {"rounds": of_rounds, "diagonal": {str(digits): share() for digits in DIAGONAL}, **reaches}
+        return {
+            "stopped": ALL_DONE,
+            "rounds": of_rounds,
+            "diagonal": {str(digits): share() for digits in DIAGONAL},
+            **reaches,
+        }
     if "lemma" in s:
         return {"true": round(share() * COUNT), "count": COUNT, "share": share()}
     if line.evaluation == "trials":

@@ -60,7 +60,7 @@ def test_a_format_may_be_given_by_name():
         ({"operands": 3, "operation": "multiply"}, "operands 3 exist for add only, not for multiply"),
         (
             {"operands": 3, "sampler": "balanced"},
-            "balanced draws 2 operands, not 3: use equal_operands, uniform or full",
+            "balanced draws 2 operands, not 3: use equal_operands, uniform, full_length or both_full_length",
         ),
         ({"operands": 3, "test_sampler": "equal_lengths"}, "equal_lengths draws 2 operands, not 3"),
         ({"operands": 3, "table": 20, "sampler": "revealed"}, "revealed draws 2 operands, not 3"),

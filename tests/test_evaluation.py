@@ -358,6 +358,30 @@ def test_lengths_that_cannot_be_asked_are_refused(question, says):
         load(EvaluationConfig, question)
 
 
+def test_problems_of_a_length_are_different_and_all_there_are_if_they_are_few():
+    dataset = make_dataset(load(DataConfig, {"digits": 5, "num_examples": 1_000}))
+    tests, validation = (
+        [
+            p.question
+            for p in problems_of(
+                load(EvaluationConfig, {"lengths": ["1x2"], "each": 600, "problems": k}), dataset, True
+            )
+        ]
+        for k in ("test", "validation")
+    )
+    assert len(tests) == len(validation) == 450  # of 900
+    assert len({*tests, *validation}) == 900
+    many = asked(dataset, lengths=["2x3"], each=5_000)
+    assert len({problem.question for problem in many}) == len(many)
+
+
+def test_endless_training_has_no_set_to_leave_out():
+    dataset = make_dataset(load(DataConfig, {"digits": 2, "num_examples": 3_000}))
+    question = load(EvaluationConfig, {"lengths": ["1"], "each": 40})
+    assert len(problems_of(question, dataset)) == 0
+    assert len(problems_of(question, dataset, endless=True)) == 40
+
+
 def test_functions_have_no_lengths():
     dataset = make_dataset(load(DataConfig, {"operation": "sine", "format": "plain", "num_examples": 100}))
     with pytest.raises(Unsupported, match="sine has none"):

@@ -308,9 +308,18 @@ def test_without_a_label_the_rounds_end(tmp_path, monkeypatch):
     assert run.is_done
 
 
+def test_what_it_ends_with_is_asked_problems_that_no_model_was_taught():
+    config = tiny()
+    tests = make_dataset(config.outcome.data, config.outcome.seed).problems("test")
+    assert {len(operand) for problem in tests for operand in problem.operands} == {config.longest}
+    labelled = make_dataset(config.data_of(config.longest), config.seed).problems("train")
+    assert not {problem.question for problem in tests} & {problem.question for problem in labelled}
+
+
 def test_the_longest_lengths_that_are_reached():
     diagonal = {"1": None, "2": 1.0, "3": 0.99, "4": 0.6, "5": 0.98, "6": 0.5, "7": 0.1}
     assert (reached(diagonal, 0.99), reached(diagonal, 0.5), reached({"2": 0.3}, 0.5)) == (3, 6, None)
+    assert reached({"5": 0.2, "20": 0.995}, 0.99) is None  # what lies between has to be there
 
 
 # --- killed and resumed -------------------------------------------------------------------------------------------
@@ -426,8 +435,8 @@ def test_what_it_costs_grows_with_all_that_it_does():
         return work_of(tiny(**values).model_dump(mode="json", exclude_defaults=True)).amount
 
     assert work_of(tiny().model_dump(mode="json")).amount == amount()
-    base = tiny().base.train.steps * 8 * 24
-    assert amount() == base + 2 * (9 * 8 * 24 + 70 * 24)
+    base = tiny().base.train.steps * 8 * 10  # rows of two digits take ten tokens
+    assert amount() == base + 2 * 1.5 * (9 * 8 * 10 + 70 * 6)  # and half as many again on average over two rounds
     assert amount(filters={"votes": 3}) == 3 * amount()
     cut = _cut_rounds(tiny(), 1)
     assert (cut.longest, cut.steps) == (tiny().longest, 2)

@@ -345,6 +345,14 @@ def test_strata_of_lists_hold_what_they_say(most, digits):
         assert len(set(drawn.tolist())) == 1_000
 
 
+def test_lists_may_have_all_digits_in_all_numbers():
+    domain = Lists(7, 10**12)
+    drawing = Drawing(make_plan("both_full_length", domain, ADD), nothing(domain))
+    codes = drawing.distinct(300, "test", 0)
+    assert drawing.exist == (9 * 10**11) ** 7
+    assert all(len(texts) == 7 and {len(text) for text in texts} == {12} for texts in domain.operands(codes))
+
+
 def test_smaller_sets_of_lists_lie_in_larger_ones():
     domain, smaller = Lists(4, 10**4), set()
     for size in (10, 100, 1_000, 5_000, 20_000):
@@ -356,8 +364,8 @@ def test_smaller_sets_of_lists_lie_in_larger_ones():
 
 def test_samplers_that_do_not_fit_are_refused():
     lists = Lists(3, 1_000)
-    for sampler in set(SAMPLERS) - {"uniform", "full_length", "equal_operands", "revealed"}:
-        with pytest.raises(Unsupported, match="two operands; more have equal_operands, uniform and full_length"):
+    for sampler in set(SAMPLERS) - {"uniform", "full_length", "both_full_length", "equal_operands", "revealed"}:
+        with pytest.raises(Unsupported, match="two operands; more have equal_operands, uniform,"):
             make_plan(sampler, lists, ADD)
     with pytest.raises(Unsupported, match="more than 2 numbers: use uniform or equal_lengths"):
         make_plan("equal_operands", ADD.domain(3), ADD)

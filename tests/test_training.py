@@ -624,6 +624,46 @@ def test_running_out_of_memory_says_what_to_lower(tmp_path, setting, says):
     assert "Traceback" not in done.stderr
 
 
+COUPLED = {
+    "data__format": {"name": "reverse_padded", "width": 0},
+    "model__ids": "coupling",
+    "model__places": 20,
+    "model__context": 60,
+    "train__packing": "rows",
+    "train__loss": "answer",
+}
+
+
+@pytest.mark.parametrize(
+    ("lengths", "says"),
+    [(["5", "30x7"], "30 by 7 digits take 94 tokens.*model.context is 60: set it to 94"), (["18"], "model.places=")],
+)
+def test_questions_that_cannot_fit_are_refused_before_training(lengths, says, tmp_path):
+    config = tiny(**COUPLED, evaluations=[{"lengths": lengths, "each": 2}])
+    with pytest.raises(BadConfig, match=says):
+        train(config, tmp_path, device="cpu")
+    assert not list(tmp_path.iterdir())
+    run = train(tiny(**COUPLED, evaluations=[{"lengths": ["9", "1"], "each": 2}]), tmp_path, device="cpu")
+    (found,) = run.evaluations().values()
+    assert found["by"]["lengths"]["9x9"][1] == 2
+
+
+def test_a_model_of_coupled_ids_is_asked_alone(tmp_path):
+    run = train(tiny(**COUPLED, evaluations=[]), tmp_path, device="cpu")
+    model, tokenizer = load_model(run, "cpu")
+    parts = [make_dataset(run.config.data, run.config.seed)]
+    other = {"format": {"name": "reverse_all"}, "digits": 2}
+    for question in ({"examples": 1}, {"prefix": "7+8=51"}, {"shown": ["1+1"]}, {"data": other}):
+        with pytest.raises(Unsupported, match="one problem written as reverse_padded"):
+            Exam(load(EvaluationConfig, question), parts, model, tokenizer, run=run.config)
+
+
+def test_hints_that_a_few_examples_do_not_have_are_in_the_vocabulary(tmp_path):
+    hinted = {"data__format": {"name": "index_hints", "hints": 900}, "model__context": 40, "train__packing": "rows"}
+    run = train(tiny(**hinted, train__endless=True, train__steps=8), tmp_path, device="cpu")
+    assert run.is_done
+
+
 def test_batches_made_ahead_are_those_that_are_asked_for():
     config = tiny(train__endless=True, train__packing="rows", data__digits=9)
     parts, reader, team = [make_dataset(config.data)], make_tokenizer("ascii"), Team(torch.device("cpu"))

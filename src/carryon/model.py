@@ -46,6 +46,8 @@ class LanguageModel(nn.Module, ABC):
     """What a layer needs beside while it reads a token, about."""
     can_be_recorded = False
     """Whether a CUDA graph can hold `next_scores`: nothing in it waits for the device or goes by what was computed."""
+    reads_only: str | None = None
+    """The format of the only texts it can read, a problem at a time; None: whatever one likes."""
     can_be_shared = False
     """Whether several threads may ask it at once: nothing is kept in it between two calls."""
     cross_entropy: Callable[[Tensor, Tensor], Tensor] = staticmethod(cross_entropy)
@@ -230,7 +232,7 @@ class Decoder(LanguageModel):
     def __init__(self, config: ModelConfig, vocab_size: int, tokens: Sequence[str] = ()) -> None:
         """`tokens`: their texts, which some ids go by."""
         super().__init__()
-        self.config, self.vocab_size = config, vocab_size
+        self.config, self.vocab_size, self.reads_only = config, vocab_size, config.reads_only
         self.context, self.numbers_per_token = config.context, 2 * config.passes * config.width
         # Four widths inside the block before and after its bend, three to attend, the rest in float32.
         self.working_numbers_per_token = 16 * config.width

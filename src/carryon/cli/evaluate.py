@@ -81,7 +81,7 @@ def evaluate(
         {
             "problems": "exhaustive" if exhaustive else split,
             "part": part,
-            **({"lengths": pairs, "each": limit or 100} if pairs else {"limit": limit}),
+            **({"lengths": pairs, "each": 100 if limit is None else limit} if pairs else {"limit": limit}),
             "prefix": prefix.replace("\\n", "\n"),
             "examples": examples,
             "wrong_examples": wrong_examples,

@@ -175,7 +175,7 @@ class DataConfig(Config):
         if self.operation != "add":
             return [f"operands {self.operands} exist for add only, not for {self.operation}: leave them out"]
         faults = []
-        kinds = ("equal_operands", "uniform", "full_length")
+        kinds = ("equal_operands", "uniform", "full_length", "both_full_length")
         if others := [name for name in (self.sampler_name, self.test_sampler) if name not in kinds]:
             faults.append(
                 f"{others[0]} draws 2 operands, not {self.operands}: use {', '.join(kinds[:-1])} or {kinds[-1]}"

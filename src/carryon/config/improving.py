@@ -181,11 +181,10 @@ class ImprovementConfig(Config):
 
     @property
     def outcome(self) -> RunConfig:
-        """The model it ends with, for all that asks models: one of problems as long as the longest."""
+        """The model it ends with, for all that asks models: it is asked what was held out of the longest problems."""
         run = self.learner()
-        data = run.data.model_copy(update={"digits": self.longest})
         train = run.train.model_copy(update={"steps": self.steps})
-        return run.model_copy(update={"data": data, "train": train, "evaluations": ()})
+        return run.model_copy(update={"data": self.data_of(self.longest), "train": train, "evaluations": ()})
 
     @property
     def hash(self) -> str:

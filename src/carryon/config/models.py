@@ -8,6 +8,8 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 from .base import Config
 from .names import IdsName, PositionName
 
+_COUPLED = {"coupling": "reverse_padded", "coupling_sums": "running_sums", "coupling_products": "partial_products"}
+
 
 class ModelConfig(Config):
     """The paper's NanoGPT; GPT-2 is layers=12, heads=12, width=768."""
@@ -35,6 +37,11 @@ class ModelConfig(Config):
     def room(self) -> int:
         """How many ids there are."""
         return self.places or self.context
+
+    @property
+    def reads_only(self) -> str | None:
+        """The one format that its ids are made for: they find digits where that writes them."""
+        return _COUPLED.get(self.ids)
 
     @property
     def streams(self) -> int:

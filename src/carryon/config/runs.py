@@ -81,10 +81,6 @@ class TrainConfig(Config):
         return self
 
 
-_COUPLED = {"coupling": "reverse_padded", "coupling_sums": "running_sums", "coupling_products": "partial_products"}
-"""Ids that are made for one format."""
-
-
 class EvaluationConfig(Config):
     """A question put to a model. It has its own hash: a new question to an old model trains nothing."""
 
@@ -244,13 +240,12 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _ids_of_digits_find_them(self) -> Self:
-        if not isinstance(self.model, ModelConfig) or self.model.ids not in ("abacus", *_COUPLED):
+        if not isinstance(self.model, ModelConfig) or (self.model.ids != "abacus" and self.model.reads_only is None):
             return self
         problems = []
         if self.tokenizer not in ("characters", "ascii"):
             problems.append(f"{self.model.ids} ids need a token for each digit: set tokenizer=characters")
-        if self.model.ids in _COUPLED:
-            format = _COUPLED[self.model.ids]
+        if (format := self.model.reads_only) is not None:
             if self.train.loss != "answer":
                 problems.append(
                     "coupled ids of a prompt depend on what follows in it: set train.packing=rows and train.loss=answer"
@@ -270,8 +265,8 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
-        if self.train.grow and not self.train.endless:
-            raise ValueError("train.grow chooses among new problems: set train.endless")
+        if self.train.grow and (not self.train.endless or self.train.packing != "rows"):
+            raise ValueError("train.grow chooses among new problems, a row each: set train.endless and packing rows")
         if self.train.grow and self.data.sampler_name not in BY_LENGTHS:
             able = f"{', '.join(BY_LENGTHS[:-1])} or {BY_LENGTHS[-1]}"
             raise ValueError(f"train.grow needs a sampler that goes by lengths, {able}, not {self.data.sampler_name}")

@@ -60,14 +60,16 @@ class Fresh(Source):
         self._digits, self._grow = config.digits, grow
         self._operation, self._domain = domain_of(config)
         self._format = make_format(config.format, seed)
-        self._format.check(config.operation, config.operands)
+        self._format.check(config.operation)
         self._endless = Endless(config, seed)
+        size = self._endless.block_size
+        # Numbers grow from block to block, which must not be longer than it takes to grow by a digit.
+        self._size = max(1, min(size, grow // config.digits)) if grow else size
         self._block: tuple[int, Codes] | None = None
 
     def examples(self, start: int = 0) -> Iterator[Example]:
-        size = self._endless.block_size
         while True:
-            block, offset = divmod(start, size)
+            block, offset = divmod(start, self._size)
             for operands in self._domain.operands(self._codes(block)[offset : offset + self._AT_ONCE]):
                 # The example's number is its draw: a problem met again carries other noise.
                 yield self._format.write(Problem(self._operation, operands), draw=start)
@@ -76,9 +78,9 @@ class Fresh(Source):
     def _codes(self, number: int) -> Codes:
         """A block's problems, the newest block's kept: batches are small parts of it."""
         if self._block is None or self._block[0] != number:
-            first = number * self._endless.block_size
+            first = number * self._size
             longest = -(-self._digits * first // self._grow) if first < self._grow else None
-            self._block = number, self._endless.block(number, longest)
+            self._block = number, self._endless.block(number, self._size, longest)
         return self._block[1]
 
 

@@ -87,8 +87,8 @@ class Endless:
         if not self.block_size:
             raise OutOfProblems(config.num_examples, 0, "after the test and validation sets and what is excluded")
 
-    def block(self, number: int, longest: int | None = None) -> Codes:
-        return self._drawing.block(self.block_size, "endless", self._seed, number, longest=longest)
+    def block(self, number: int, size: int | None = None, longest: int | None = None) -> Codes:
+        return self._drawing.block(size or self.block_size, "endless", self._seed, number, longest=longest)
 
 
 def training_plan(config: DataConfig) -> Plan:

@@ -105,6 +105,6 @@ def _ask(few: bool, count: int, length: int) -> Question:
         format=FormatConfig(name="running_sums"),
         num_test=4 if few else 100,
         num_validation=0,
-        test_sampler="full_length",
+        test_sampler="both_full_length",
     )
     return Question(EvaluationConfig(data=data), of(count, length))

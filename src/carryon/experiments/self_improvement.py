@@ -32,6 +32,7 @@ FILTERS = {
     "three votes": FiltersConfig(votes=3),
 }
 TAUGHT = 10
+ALL_DONE = "all rounds done"
 ROUNDS = {"fast": 55, "paper": 90}
 DIAGONAL = (5, 10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 65, 70, 80, 100)
 
@@ -46,7 +47,11 @@ def reaches(level: int) -> Any:
 
 
 def least_true(metrics: Mapping[str, Any]) -> float | None:
-    """Of the kept labels of any round, the least part in percent that was true."""
+    """Of the kept labels of any round, the least part in percent that was true; 0 where a round kept none."""
+    if "rounds" not in metrics:
+        return None
+    if metrics.get("stopped") != ALL_DONE:
+        return 0.0
     shares = [row["labels_true"] for row in metrics.get("rounds", ()) if row["labels_true"] is not None]
     return 100 * min(shares) if shares else None
 

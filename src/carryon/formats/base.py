@@ -92,6 +92,11 @@ class Format(ABC):
         return self.tail if self.config.stop is None else self.end
 
     @property
+    def alphabet(self) -> str:
+        """Characters that it may use and a few examples may not have."""
+        return ""
+
+    @property
     def one_is_right(self) -> bool:
         """Whether a completion reads as the right answer only if it is, up to the end mark, the example's own."""
         return False

@@ -29,6 +29,10 @@ class IndexHints(Format):
     operations = ("add",)
     many = True
 
+    @property
+    def alphabet(self) -> str:
+        return LETTERS[: self.config.hints]
+
     def write(self, problem: Problem, draw: int = 0) -> Example:
         if problem.operation.name not in self.operations:
             self.check(problem.operation.name)

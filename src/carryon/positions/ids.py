@@ -48,25 +48,42 @@ class Shifted(Ids):
 
 
 class Scattered(Ids):
-    """Ids that grow by more than one from token to token, drawn anew for every batch (Ruoss et al., 2023).
+    """Ids that grow by more than one from token to token: as many as a row has tokens, drawn from all there are, sorted
+    (Ruoss et al., 2023). In training each row has others.
 
     of 2,048 ids, 5 tokens may be   31 402 877 1203 1990
+
+    How many tokens a row will have is told by its prompt, up to the `=`: half as many again, since a sum takes half of
+    what its numbers take. So prompts have to be whole, and what goes on for longer shares the last id.
     """
 
+    is_equals_V: Tensor
     fixed_T: Tensor
 
     def __init__(self, config: ModelConfig, tokens: Sequence[str]) -> None:
         super().__init__(config, tokens)
-        # Those of evaluation: some, the same every time, so that a token's id does not depend on what follows.
-        order = torch.randperm(self.room, generator=torch.Generator().manual_seed(0))
-        self.register_buffer("fixed_T", order[: config.context].sort().values, persistent=False)
+        self.register_buffer("is_equals_V", torch.tensor([text == "=" for text in tokens]), persistent=False)
+        # Those of evaluation are the same every time.
+        gaps = torch.empty(config.context + 2).exponential_(generator=torch.Generator().manual_seed(0))
+        self.register_buffer("fixed_T", gaps.cumsum(0), persistent=False)
 
     def of(self, tokens_BT: Tensor) -> Tensor:
-        return self.fixed_T[: tokens_BT.shape[1]].expand(tokens_BT.shape)
+        return self._spread(tokens_BT, self.fixed_T.expand(len(tokens_BT), -1))
 
-    def drawn(self, ids_BT: Tensor) -> Tensor:
-        order = torch.rand(self.room, device=ids_BT.device).argsort()
-        return order[: ids_BT.shape[1]].sort().values.expand(ids_BT.shape)
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        if not self.training:
+            return self.of(tokens_BT)
+        gaps = torch.empty(len(tokens_BT), len(self.fixed_T), device=tokens_BT.device).exponential_()
+        return self._spread(tokens_BT, gaps.cumsum(dim=1))
+
+    def _spread(self, tokens_BT: Tensor, sums_BS: Tensor) -> Tensor:
+        """Sums of exponential gaps, as parts of the first N + 1 of them, are N numbers drawn from 0 to 1, sorted."""
+        places_BT = super().of(tokens_BT)
+        equals_BT = self.is_equals_V[tokens_BT] if len(self.is_equals_V) else torch.zeros_like(tokens_BT).bool()
+        prompts_B1 = torch.where(equals_BT, places_BT + 1, self.room).amin(dim=1, keepdim=True)
+        tokens_B1 = (prompts_B1 * 3 // 2 + 2).clamp(max=len(self.fixed_T) - 2)
+        parts_BT = sums_BS[:, : tokens_BT.shape[1]] / sums_BS.gather(1, tokens_B1)
+        return ((parts_BT * (self.room - tokens_B1)).long() + places_BT).clamp(max=self.room - 1)
 
 
 class OfDigits(Ids):

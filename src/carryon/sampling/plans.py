@@ -15,6 +15,7 @@ from ..operations import Codes, Domain, Lists, Operation, Pairs
 from ..operations.digits import num_digits
 from ..operations.multiplication import Multiplication
 from .strata import (
+    AlikeLists,
     FullLists,
     Strata,
     by_carries,
@@ -85,7 +86,16 @@ def full_length(domain: Domain, operation: Operation, digits: int) -> Plan:
 
 
 def both_full_length(domain: Domain, operation: Operation, digits: int) -> Plan:
-    """Every problem whose operands both have all digits, with the same probability."""
+    """Every problem whose operands both have all digits, with the same probability; of lists, such of most operands."""
+    if isinstance(domain, Lists):
+        lists = domain
+
+        def label_list(codes: Codes) -> list[Any]:
+            full = (domain.most, {digits})
+            return ["all" if (len(o), set(map(len, o))) == full else None for o in lists.operands(codes)]
+
+        alike = Strata({"all": AlikeLists(domain)}, label_list)
+        return Plan(alike, lambda size, capacity: {"all": min(size, capacity["all"])})
     pairs = _pairs(domain)
 
     def label(codes: Codes) -> list[Any]:
@@ -302,7 +312,9 @@ def _of_full_lists(domain: Lists, digits: int) -> Callable[[Codes], list[Any]]:
 def _pairs(domain: Domain) -> Pairs:
     """The domain, for samplers that go by digits."""
     if isinstance(domain, Lists):
-        raise Unsupported("this sampler goes by two operands; more have equal_operands, uniform and full_length")
+        raise Unsupported(
+            "this sampler goes by two operands; more have equal_operands, uniform, full_length and both_full_length"
+        )
     if not isinstance(domain, Pairs):
         raise Unsupported("this sampler goes by digits and carries; sine and sqrt have the sampler uniform")
     if domain.limit != domain.base ** num_digits(domain.limit - 1, domain.base):

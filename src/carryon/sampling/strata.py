@@ -98,10 +98,18 @@ class Lengths(Stratum):
 
     @classmethod
     def in_order(cls, domain: Pairs, first: int, second: int, stream: Stream, count: int) -> Codes:
-        """The same with `first` digits in the first operand."""
+        """Different ones with `first` digits in the first operand; all there are, if they are fewer."""
         lengths = cls(domain, first, second)
-        a, b = (lengths._draw_number(stream, length, count) for length in (first, second))
-        return domain.join(a, b)
+        exist = lengths._count(first) * lengths._count(second)
+        if exist <= 2 * count:
+            a, b = (np.arange(lengths._count(length)) + lengths._first(length) for length in (first, second))
+            every = domain.join(np.repeat(a, len(b)), np.tile(b, len(a)))
+            return every[stream.permutation(exist)[:count]]
+        found: dict[int, None] = {}
+        while len(found) < count:
+            a, b = (lengths._draw_number(stream, length, count) for length in (first, second))
+            found.update(dict.fromkeys(domain.join(a, b).tolist()))
+        return domain.codes(list(found)[:count])
 
     def _draw_number(self, stream: Stream, length: int, count: int) -> Codes:
         offsets = stream.below(self._count(length), count)
@@ -246,6 +254,25 @@ class FullLists(Stratum):
         while len(again := np.flatnonzero(numbers_NC.max(axis=1, initial=0) < self._shorter)):  # 1 in 100 at most
             numbers_NC[again] = stream.below(self.domain.limit, len(again) * self.domain.most).reshape(-1, shape[1])
         return self.domain.join(numbers_NC)
+
+
+@dataclass(frozen=True)
+class AlikeLists(Stratum):
+    """Lists of the most numbers there may be, all of which have all digits, uniformly."""
+
+    domain: Lists
+
+    @property
+    def size(self) -> int:
+        return int((self.domain.limit - self._first) ** self.domain.most)
+
+    @property
+    def _first(self) -> int:
+        return self.domain.limit // self.domain.base if self.domain.limit > self.domain.base else 0
+
+    def draw(self, stream: Stream, count: int) -> Codes:
+        offsets = stream.below(self.domain.limit - self._first, count * self.domain.most)
+        return self.domain.join((offsets + self._first).reshape(count, self.domain.most))
 
 
 @cache

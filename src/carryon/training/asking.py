@@ -9,7 +9,7 @@ import torch
 
 from ..config import DataConfig, EvaluationConfig, RunConfig, TextConfig
 from ..data import Dataset, domain_of, draw_held_out, questions_in, split_text
-from ..errors import Unsupported
+from ..errors import BadConfig, Unsupported
 from ..evaluation import (
     TEXT_PROMPTS,
     Report,
@@ -54,8 +54,14 @@ class Exam:
     ) -> None:
         self.question, self._part, self._run = question, parts[question.part], run
         self._format = self._part.format if question.data is None else make_format(question.data.format)
-        self.problems = problems_of(question, self._part) if problems is None else problems
+        endless = run is not None and run.train.endless
+        self.problems = problems_of(question, self._part, endless) if problems is None else problems
         self._prefix = _prefixes(question, parts, self._format)
+        if (format := model.reads_only) is not None and (any(self._prefix.values()) or self._format.name != format):
+            raise Unsupported(
+                f"the model's ids go by the places of digits in one problem written as {format}: ask it so, with "
+                "nothing in front"
+            )
         sheets = make_sheets(self.problems, self._format)
         self._sheets = list(sheets) if again else sheets
         samples = [self._format.write(problem) for problem in islice(self.problems, 500)]
@@ -126,7 +132,7 @@ class Exam:
         )
         found = report.as_dict()
         if question.lengths:  # hundreds of places, digits and carries would say the same once more
-            found["by"] = {"lengths": found["by"]["lengths"]}
+            found["by"] = {"lengths": found["by"].get("lengths", {})}
         if self._complete.cropped:
             found["cropped"] = self._complete.cropped
         if self.too_long:
@@ -177,13 +183,13 @@ def _prefixes(question: EvaluationConfig, parts: Sequence[Dataset], format: Form
     }
 
 
-def problems_of(question: EvaluationConfig, part: Dataset) -> Sequence[Problem]:
-    """The problems a question is about."""
+def problems_of(question: EvaluationConfig, part: Dataset, endless: bool = False) -> Sequence[Problem]:
+    """The problems a question is about; `endless`: there is no training set to leave out."""
     if question.listed:
         return read_problems(question.listed, "listed", part.splits.operation.base)
     splits = part.splits
     if question.lengths:
-        return problems_of_lengths(question, part)[: question.limit]
+        return problems_of_lengths(question, part, endless)[: question.limit]
     if question.data is not None:
         return other_problems(question, question.data, part)[: question.limit]
     if question.problems != "exhaustive":
@@ -207,20 +213,41 @@ def other_problems(question: EvaluationConfig, data: DataConfig, part: Dataset) 
     return Problems(operation, domain, problems.codes[~seen])
 
 
-def problems_of_lengths(question: EvaluationConfig, part: Dataset) -> Problems:
-    """Problems with just so many digits, uniformly, without those of the training set; of endless training none is
-    known.
+def check_lengths(run: RunConfig, parts: Sequence[Dataset], model: LanguageModel, tokenizer: Tokenizer) -> None:
+    """Refuse now, and not after training, to ask for numbers that do not fit the model."""
+    for question in (*run.evaluations, *run.watch):
+        for first, second in question.cells:
+            part = parts[question.part]
+            operation = part.splits.operation
+            highest = str(operation.base - 1)
+            example = part.format.write(operation.problem(highest * first, highest * second))
+            tokens = tokenizer.encode(example.text)
+            if len(tokens) > model.context:
+                raise BadConfig(
+                    f"problems of {first} by {second} digits take {len(tokens):,} tokens with their answers, "
+                    f"model.context is {model.context:,}: set it to {len(tokens)}, or ask shorter ones"
+                )
+            tokens_1T = torch.from_numpy(tokens.astype(np.int64)).unsqueeze(0)
+            model.check(tokens_1T.to(next(model.parameters()).device))
+
+
+def problems_of_lengths(question: EvaluationConfig, part: Dataset, endless: bool) -> Problems:
+    """Different problems with just so many digits, uniformly; where there are too few, as many as there are.
+
+    Those of a training set are left out; what endless training has met is not known. Test and validation problems are
+    every other one of the same draw.
     """
     operation = part.splits.operation
     if not isinstance(operation, IntegerOperation):
         raise Unsupported(f"lengths are asked of whole numbers: {operation.name} has none")
     domain = operation.domain(max(part.splits.config.longest, *map(max, question.cells)))
+    first = ("test", "validation").index(question.problems)
     drawn = [
-        Lengths.in_order(domain, a, b, Stream("lengths", question.problems, domain.base, a, b), question.each)
+        Lengths.in_order(domain, a, b, Stream("lengths", domain.base, a, b), 2 * question.each)[first::2]
         for a, b in question.cells
     ]
     problems = Problems(operation, domain, np.concatenate(drawn))
-    if question.seen:
+    if question.seen or endless:
         return problems
     return Problems(operation, domain, problems.codes[~slices_of(part)(problems)["seen in training"]])
 

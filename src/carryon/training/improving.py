@@ -316,9 +316,10 @@ def shares_of(labelled: int, base_lengths: int, newest: float) -> list[float]:
 
 
 def reached(diagonal: dict[str, float | None], least: float) -> int | None:
-    """The longest length with at least this accuracy; None where there is none.
-
-    It counts whatever shorter lengths have: what is forgotten shows in the diagonal itself.
-    """
-    lengths = [int(digits) for digits, accuracy in diagonal.items() if accuracy is not None and accuracy >= least]
-    return max(lengths, default=None)
+    """The longest length up to which every one that was asked has at least this accuracy; None where there is none."""
+    longest = None
+    for digits, accuracy in sorted(diagonal.items(), key=lambda item: int(item[0])):
+        if accuracy is not None and accuracy < least:
+            break
+        longest = longest if accuracy is None else int(digits)
+    return longest

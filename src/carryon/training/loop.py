@@ -26,7 +26,7 @@ from ..origin import origin
 from ..pretrained import find_pretrained
 from ..runs import Run, as_arrays
 from ..tokenizers import Characters, Tokenizer
-from .asking import make_exam, read_questions
+from .asking import check_lengths, make_exam, read_questions
 from .display import Display, Silent
 from .feeds import make_feed
 from .loading import build_model, load_weights, tokenizer_of
@@ -66,6 +66,7 @@ def train(
                 parts = [make_dataset(data, config.seed) for data in config.parts]
                 tokenizer = tokenizer_of(config, texts_of(config, parts))
                 model = build_model(config, tokenizer, team.device)
+                check_lengths(config, parts, model, tokenizer)
                 if parent is not None:
                     load_weights(model, config, tokenizer, parent)
                 feed = make_feed(config, parts, tokenizer, team)
@@ -206,6 +207,7 @@ def texts_of(config: RunConfig, parts: Sequence[Dataset]) -> Iterator[str]:
     if config.text is not None:
         yield characters_of(config.text)
     for part in parts:
+        yield part.format.alphabet
         for split in SPLITS:
             for example in islice(part.examples(split), 20_000):
                 yield example.text
