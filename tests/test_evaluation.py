@@ -360,15 +360,9 @@ def test_lengths_that_cannot_be_asked_are_refused(question, says):
 
 def test_problems_of_a_length_are_different_and_all_there_are_if_they_are_few():
     dataset = make_dataset(load(DataConfig, {"digits": 5, "num_examples": 1_000}))
-    tests, validation = (
-        [
-            p.question
-            for p in problems_of(
-                load(EvaluationConfig, {"lengths": ["1x2"], "each": 600, "problems": k}), dataset, True
-            )
-        ]
-        for k in ("test", "validation")
-    )
+    few = {"lengths": ["1x2"], "each": 600}
+    questions = [load(EvaluationConfig, {**few, "problems": kind}) for kind in ("test", "validation")]
+    tests, validation = ([p.question for p in problems_of(question, dataset, endless=True)] for question in questions)
     assert len(tests) == len(validation) == 450  # of 900
     assert len({*tests, *validation}) == 900
     many = asked(dataset, lengths=["2x3"], each=5_000)
