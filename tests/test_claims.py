@@ -23,6 +23,7 @@ from carryon.experiments.families import up_to
 from carryon.experiments.forgetting import RATES, chosen
 from carryon.experiments.lemmas import FIRST, THREE
 from carryon.experiments.length_generalization import like_training
+from carryon.experiments.lengths import VALIDATION_LENGTHS
 from carryon.experiments.one_more_digit import with_all_digits
 from carryon.experiments.protocols import addition
 from carryon.experiments.self_improvement import ALL_DONE, DIAGONAL
@@ -580,7 +581,7 @@ WORLDS |= {
     },
     "index_hints": {
         "hints carry further": (
-            lambda s, v: 30 + v * s["method"].startswith("hints") if s["digits"] == (40, 40) else 50,
+            lambda s, v: 30 + v * s["method"].startswith("hints") if s["digits"] == (38, 38) else 50,
             (20.1, 19.9, 4.9),
         ),
         "the published recipe triples the length": (
@@ -1417,3 +1418,12 @@ def test_tables_say_how_many_prompts_were_cut():
     assert [note for note in notes if "cut" in note] == [
         "Prompts cut from the left to leave room for an answer: 3-shot 50 %."
     ]
+
+
+@pytest.mark.parametrize("name", ["position_methods", "index_hints", "looped", "multiplication_length"])
+def test_no_length_is_reported_that_settings_were_chosen_on(name):
+    """Beyond those of training."""
+    for tier in ("fast", "paper"):
+        for case in EXPERIMENTS[name].cases(tier):
+            asked = {length for question in case.questions for cell in question.config.cells for length in cell}
+            assert not {length for length in asked if length > case.run.data.digits} & set(VALIDATION_LENGTHS)

@@ -26,8 +26,8 @@ SHAPES: dict[str, tuple[int, dict[str, Any]]] = {
     "2 layers, reach 1": (2, {"reach": 1}),
 }
 TRAINED, LONGEST = 20, 100
-ALONG = (5, 10, 20, 22, 25, 30, 35, 40, 50, 75, 100)
-TOLD = (20, 25, 30, 40, 50, 100)
+ALONG = (5, 10, 20, 22, 25, 28, 32, 38, 45, 60, 75, 100)
+TOLD = (20, 22, 25, 32, 45, 60, 100)
 
 
 def asked(shape: str) -> dict[str, object]:
