@@ -1,11 +1,12 @@
 import pytest
 
 from carryon import config
-from carryon.config import DataConfig, FormatConfig, choices, load
+from carryon.config import DataConfig, FormatConfig, choices, load, override
 from carryon.data import FORMS
 from carryon.errors import BadConfig
 from carryon.formats import FORMATS
 from carryon.operations import OPERATIONS
+from carryon.recipes import load_recipe
 from carryon.sampling import SAMPLERS
 from carryon.tokenizers import TOKENIZERS
 
@@ -79,3 +80,11 @@ def test_configs_are_frozen_and_round_trip():
     assert hash(made) == hash(made.model_copy())
     with pytest.raises(ValueError, match="frozen"):
         made.digits = 4
+
+
+def test_a_setting_without_a_value_goes_back_to_its_default():
+    values = {"model": {"reach": 1, "width": 64}, "seed": 3}
+    assert override(values, ["model.reach=", "seed= ", "train.steps="]) == {"model": {"width": 64}, "train": {}}
+    assert values["model"]["reach"] == 1
+    assert override({"name": "a"}, ['name=""']) == {"name": ""}
+    assert load_recipe("longer", ["model.reach="]).model.reach is None

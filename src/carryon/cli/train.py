@@ -20,7 +20,12 @@ def train(
         str, typer.Argument(help="A recipe's name or a TOML file; the quick start if left out.")
     ] = "quickstart",
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="A.B=C", help="Change a setting, such as train.steps=100.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="A.B=C",
+            help="Change a setting, such as train.steps=100; model.reach= puts its default back.",
+        ),
     ] = None,
     seed: Annotated[int | None, number("The run's seed.")] = None,
     runs: RunsFolder = RUNS,

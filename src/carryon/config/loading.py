@@ -13,7 +13,10 @@ from .base import Config
 
 
 def override(values: dict[str, Any], settings: Iterable[str]) -> dict[str, Any]:
-    """`values` with settings such as "train.steps=100" put in; values are TOML, and text where that fails."""
+    """`values` with settings such as "train.steps=100" put in; values are TOML, and text where that fails.
+
+    Without a value, as in "model.reach=", a setting goes back to its default.
+    """
     result = copy.deepcopy(values)
     for setting in settings:
         path, equals, text = setting.partition("=")
@@ -27,6 +30,9 @@ def override(values: dict[str, Any], settings: Iterable[str]) -> dict[str, Any]:
             inner = inner[key]
             if not isinstance(inner, dict):
                 raise BadConfig(f"setting {setting!r} goes into {key!r}, which is not a table")
+        if not text.strip():
+            inner.pop(keys[-1], None)
+            continue
         try:
             inner[keys[-1]] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
