@@ -1,11 +1,10 @@
 """What self-improvement is: a model that labels longer problems than it was taught, and learns from its own labels."""
 
-import re
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from .base import Config, config_hash
+from .base import Config, FolderName, config_hash
 from .data import DataConfig
 from .models import PretrainedConfig
 from .names import MAX_DIGITS, MAX_EXAMPLES
@@ -73,14 +72,8 @@ class ImprovementConfig(Config):
     num_validation: int = Field(default=1_000, ge=1, le=MAX_EXAMPLES)
     """Problems of its length that are asked after a round."""
     seed: int = Field(default=0, ge=0)
-    name: str = "improve"
+    name: FolderName = "improve"
     """Names the folder; changes nothing else."""
-
-    @model_validator(mode="after")
-    def _name_is_a_folder(self) -> Self:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}", self.name):
-            raise ValueError(f"name {self.name!r} cannot name a folder: use letters, digits, '.', '_' and '-'")
-        return self
 
     @model_validator(mode="after")
     def _the_base_can_be_built_on(self) -> Self:

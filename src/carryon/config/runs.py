@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from .base import Config, config_hash
+from .base import Config, FolderName, config_hash
 from .data import DataConfig, TextConfig
 from .models import AnyModel, ModelConfig, PretrainedConfig, kind_of_model
 from .names import BY_LENGTHS, MAX_DIGITS, TextPromptName, TokenizerName
@@ -195,7 +195,7 @@ class RunConfig(Config):
     """Training sample, initial weights, order, dropout."""
     parent: str | None = None
     """Hash of the run whose weights this one starts from."""
-    name: str = "run"
+    name: FolderName = "run"
     """Names the folder; changes nothing else."""
     evaluations: tuple[EvaluationConfig, ...] = (EvaluationConfig(),)
     """What to ask the model when it is done; not part of the run's hash."""
@@ -230,12 +230,6 @@ class RunConfig(Config):
                 f"train.window {self.window} is longer than model.context {self.model.context}: choose 2 to "
                 f"{self.model.context}, or raise model.context"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _name_is_a_folder(self) -> Self:
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}", self.name):
-            raise ValueError(f"name {self.name!r} cannot name a folder: use letters, digits, '.', '_' and '-'")
         return self
 
     @model_validator(mode="after")
